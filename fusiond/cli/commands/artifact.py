@@ -1,0 +1,146 @@
+"""`fusion artifact`: frozen artifacts by run and node, never by a path on disk."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from fusiond.cli.connecting import here, opened
+from fusiond.cli.names import of_node, place
+from fusiond.cli.output import (
+    as_int,
+    as_map,
+    as_maps,
+    as_text,
+    json_option,
+    print_json,
+    print_line,
+    safe,
+    table,
+)
+from fusiond.client.blocking import Connection
+from fusiond.codec.packed import Plain
+from fusiond.domain.display import display_safe
+from fusiond.domain.errors import InvalidError, NotFoundError, StorageError
+
+PAGE_BYTES = 256 * 1024
+
+
+@click.group()
+def artifact() -> None:
+    """List, print or save frozen artifacts."""
+
+
+@artifact.command("ls")
+@click.argument("where", default="@last", metavar="RUN[/NODE[/N]]")
+@json_option
+def list_artifacts(where: str, as_json: bool) -> int:
+    """List declared artifacts of frozen attempts."""
+    with opened(here()) as connection:
+        entries = _listed(connection, where)
+    if as_json:
+        print_json(entries)
+        return 0
+    rows = []
+    for entry in entries:
+        item = as_map(entry.get("artifact"))
+        rows.append(
+            [
+                f"{safe(entry.get('node'))}/{as_int(entry.get('attempt'))}",
+                safe(item.get("output") or "-"),
+                safe(item.get("media_type")),
+                str(as_int(item.get("size"))),
+                as_text(item.get("digest"))[:12],
+                safe(item.get("path")),
+            ]
+        )
+    for line in table(rows, ["ATTEMPT", "OUTPUT", "TYPE", "BYTES", "SHA-256", "PATH"]):
+        print_line(line)
+    return 0
+
+
+def _listed(connection: Connection, where: str) -> list[dict[str, Plain]]:
+    wanted = place(where)
+    params: dict[str, object] = {"run": wanted.run, "node": wanted.node, "attempt": wanted.attempt}
+    return [dict(each) for each in as_maps(connection.call("artifact.list", params).get("artifacts"))]
+
+
+@artifact.command("cat")
+@click.argument("where", metavar="RUN/NODE[/N]")
+@click.argument("name")
+@click.option("--raw", is_flag=True, help="Bytes as they are, also to a terminal.")
+def cat_artifact(where: str, name: str, raw: bool) -> int:
+    """Print one artifact; NAME is its output or its path, or `manifest`, or `summary`."""
+    with opened(here()) as connection:
+        for data in _pages(connection, where, name):
+            if raw or not sys.stdout.isatty():
+                sys.stdout.buffer.write(data)
+            else:
+                sys.stdout.write(display_safe(data, max_chars=len(data) * 16 + 16, multiline=True))
+    sys.stdout.flush()
+    return 0
+
+
+@artifact.command("save")
+@click.argument("where", metavar="RUN/NODE[/N]")
+@click.argument("name")
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+def save_artifact(where: str, name: str, target: Path, force: bool) -> int:
+    """Save one artifact as the file TARGET; an existing file is kept unless --force."""
+    if target.exists() and not force:
+        raise InvalidError(f"{target} exists", cure="give another name, or --force")
+    fresh = target.with_name(f".{target.name}.{os.getpid()}.part")
+    size = 0
+    try:
+        with opened(here()) as connection, fresh.open("xb") as stream:
+            for data in _pages(connection, where, name):
+                size += stream.write(data)
+        fresh.replace(target)
+    except OSError as error:
+        raise StorageError(f"{target}: {error.strerror}") from error
+    finally:
+        fresh.unlink(missing_ok=True)
+    print_line(f"{target}: {size} bytes")
+    return 0
+
+
+def _pages(connection: Connection, where: str, name: str) -> Iterator[bytes]:
+    wanted = of_node(where)
+    path = name if name in ("manifest", "summary") else _path_of(connection, where, name)
+    field = {"manifest": "@manifest", "summary": "@summary"}.get(name, path)
+    offset, total = 0, 1
+    while offset < total:
+        page = connection.call(
+            "artifact.page",
+            {
+                "run": wanted.run,
+                "node": wanted.node,
+                "attempt": wanted.attempt,
+                "path": field,
+                "offset": offset,
+                "limit": PAGE_BYTES,
+            },
+        )
+        data, total = page.get("data"), as_int(page.get("total"))
+        if not isinstance(data, bytes) or not data:
+            return
+        yield data
+        offset += len(data)
+
+
+def _path_of(connection: Connection, where: str, name: str) -> str:
+    entries = _listed(connection, where)
+    items = [as_map(entry.get("artifact")) for entry in entries]
+    by_path = [as_text(item.get("path")) for item in items if item.get("path") == name]
+    if by_path:
+        return by_path[-1]
+    by_output = list(dict.fromkeys(as_text(item.get("path")) for item in items if item.get("output") == name))
+    if len(by_output) == 1:
+        return by_output[0]
+    if by_output:
+        raise InvalidError(f"output {name} is {len(by_output)} files", expected=", ".join(by_output[:10]))
+    known = sorted({as_text(item.get("output")) for item in items} - {""})
+    raise NotFoundError(f"no artifact {name}", expected=", ".join(known) or "a frozen attempt")

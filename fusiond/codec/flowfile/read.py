@@ -1,0 +1,71 @@
+"""Reading a flow file: bytes in, a flow or every problem out. Never raises, performs no IO."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from fusiond.codec.flowfile.defaults import fill_in
+from fusiond.codec.flowfile.pin import NamedFile, named_files
+from fusiond.codec.flowfile.problems import FlowProblem
+from fusiond.codec.flowfile.reading.compose import compose
+from fusiond.codec.flowfile.reading.report import Report, Spot
+from fusiond.codec.flowfile.reading.source import decode
+from fusiond.codec.flowfile.rules.bounds import check_bounds
+from fusiond.codec.flowfile.rules.edges import check_edges
+from fusiond.codec.flowfile.rules.governance import check_governance
+from fusiond.codec.flowfile.rules.names import check_names
+from fusiond.codec.flowfile.rules.prompts import check_prompts
+from fusiond.codec.flowfile.sections.flow import FLOW
+from fusiond.domain.flow import Flow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowReading:
+    """What one flow file says.
+
+    Args:
+        flow: with every default filled in, or None where there is a problem.
+        problems: every problem, in the order of the file.
+        explained: `path, reason` of each value that a rule and not the file gave.
+        files: every place at which the flow names a file, for `pin`.
+    """
+
+    flow: Flow | None
+    problems: tuple[FlowProblem, ...] = ()
+    explained: tuple[tuple[str, str], ...] = ()
+    files: tuple[NamedFile, ...] = ()
+
+
+def read_flow(data: bytes, *, cores: int, profiles: Collection[str] = ()) -> FlowReading:
+    """Read a flow file.
+
+    Args:
+        data: the bytes of the file.
+        cores: processor cores of this machine, the default of `limits.parallel`.
+        profiles: the agent profiles that exist; empty leaves `acp: NAME` unchecked.
+    """
+    source, problems = decode(data)
+    if source is None:
+        return FlowReading(flow=None, problems=tuple(problems))
+    report = Report(source)
+    flow = _read(report, cores, profiles)
+    if flow is None:
+        return FlowReading(flow=None, problems=report.problems())
+    files = named_files(flow, report)
+    return FlowReading(flow=flow, explained=tuple(report.explained.items()), files=files)
+
+
+def _read(report: Report, cores: int, profiles: Collection[str]) -> Flow | None:
+    top = compose(report)
+    if top is None:
+        return None
+    spot = Spot(path=(), key=top.at, node=top)
+    report.remember(spot)
+    draft = FLOW.read(spot, report)
+    if draft is None:
+        return None
+    check_edges(draft, report)
+    check_names(draft, report)
+    check_bounds(draft, report)
+    check_prompts(draft, report)
+    check_governance(draft, profiles, report)
+    return fill_in(draft, cores, report) if report.clean else None

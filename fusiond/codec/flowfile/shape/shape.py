@@ -1,0 +1,337 @@
+"""What a value of a flow file may look like: one table for reading and for the JSON Schema.
+
+A shape reads one value into a typed one and describes itself as JSON Schema, so
+that the reader, the schema and the suggestions cannot disagree. Owns lists, maps
+and closed maps; scalars are in `texts` and `units`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar, cast, overload
+
+from fusiond.codec.canonical import JsonValue
+from fusiond.codec.flowfile.problems import FlowProblemCode, near_miss
+from fusiond.codec.flowfile.reading.report import Report, Spot
+from fusiond.codec.flowfile.reading.tree import Mapping, Scalar, Sequence, quoted
+
+T = TypeVar("T")
+D = TypeVar("D")
+T_co = TypeVar("T_co", covariant=True)
+
+JsonSchema = dict[str, JsonValue]
+
+
+class Shape(Protocol[T_co]):
+    """How one value reads, and what it is called."""
+
+    @property
+    def expected(self) -> str:
+        """Say in words what may stand there."""
+        ...
+
+    def read(self, spot: Spot, report: Report) -> T_co | None:
+        """Return the value of `spot`, or None after reporting why it has none."""
+        ...
+
+    def schema(self) -> JsonSchema:
+        """Return the JSON Schema of what may stand there."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Default(Generic[T_co]):
+    """The value of a key that the file leaves out, where no other value decides it.
+
+    Args:
+        value: as read.
+        shown: as the file would say it.
+        reason: why, for `--explain`.
+    """
+
+    value: T_co
+    shown: JsonValue
+    reason: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Field(Generic[T_co]):
+    """One key of a closed map.
+
+    Args:
+        key: as in the file.
+        shape: of its value.
+        about: one sentence for editors.
+        required: its absence is a problem.
+        default: what holds where it is absent.
+        implied: where it is absent, an empty map is read in its place, so that the
+            defaults inside it are filled in and explained.
+    """
+
+    key: str
+    shape: Shape[T_co]
+    about: str
+    required: bool = False
+    default: Default[T_co] | None = None
+    implied: bool = False
+
+
+class Entries:
+    """The values that were read from one closed map; None stands for a wrong one."""
+
+    def __init__(self, spot: Spot, values: dict[str, object]) -> None:
+        self.spot = spot
+        self._values = values
+
+    @overload
+    def get(self, wanted: Field[T]) -> T | None: ...
+
+    @overload
+    def get(self, wanted: Field[T], otherwise: D) -> T | D: ...
+
+    def get(self, wanted: Field[T], otherwise: D | None = None) -> T | D | None:
+        """Return the value of a key, or its default where it is absent, else `otherwise`.
+
+        A required key that is absent, and any key that is wrong, is in the report; what is
+        made with `otherwise` in its place serves only to find further problems.
+        """
+        if wanted.key in self._values:
+            value = cast("T | None", self._values[wanted.key])
+            return otherwise if value is None else value
+        return otherwise if wanted.default is None else wanted.default.value
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(Generic[T]):
+    """A list of values of one shape.
+
+    Args:
+        item: shape of each.
+        noun: what the list is of, in words.
+        least: fewest items.
+        distinct: equal items are a problem.
+    """
+
+    item: Shape[T]
+    noun: str
+    least: int = 0
+    distinct: bool = False
+
+    @property
+    def expected(self) -> str:
+        """Say in words what may stand there."""
+        return f"a list of {self.noun}" if self.least == 0 else f"a list of at least {self.least} {self.noun}"
+
+    def read(self, spot: Spot, report: Report) -> tuple[T, ...] | None:
+        """Return the items, or None where there is no list or one of them is wrong."""
+        if not isinstance(spot.node, Sequence) or len(spot.node.items) < self.least:
+            report.wrong(spot, self.expected, code=FlowProblemCode.TYPE)
+            return None
+        found: list[T] = []
+        for index, node in enumerate(spot.node.items):
+            item = spot.item(index, node)
+            report.remember(item)
+            value = self.item.read(item, report)
+            if self.distinct and value in found:
+                expected = f"each of the {self.noun} once"
+                report.wrong(item, expected, code=FlowProblemCode.DUPLICATE)
+            if value is not None:
+                found.append(value)
+        return tuple(found) if len(found) == len(spot.node.items) else None
+
+    def schema(self) -> JsonSchema:
+        """Return the JSON Schema of the list."""
+        schema: JsonSchema = {"type": "array", "items": self.item.schema()}
+        if self.least:
+            schema["minItems"] = self.least
+        return schema | ({"uniqueItems": True} if self.distinct else {})
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf(Generic[T]):
+    """A map from names to values of one shape; a value learns its name from its spot.
+
+    Args:
+        name: shape of the names.
+        value: shape of each value.
+        noun: what the map is of, in words.
+        least: fewest entries.
+        most: most entries.
+    """
+
+    name: Shape[str]
+    value: Shape[T]
+    noun: str
+    least: int = 0
+    most: int = 1000
+
+    @property
+    def expected(self) -> str:
+        """Say in words what may stand there."""
+        return f"a map of {self.noun} by name"
+
+    def read(self, spot: Spot, report: Report) -> tuple[T, ...] | None:
+        """Return the values that could be read, or None where there is no map."""
+        if not isinstance(spot.node, Mapping):
+            report.wrong(spot, self.expected, code=FlowProblemCode.TYPE)
+            return None
+        if not self.least <= len(spot.node.entries) <= self.most:
+            found, expected = f"{len(spot.node.entries)} {self.noun}", f"{self.least} to {self.most}"
+            report.wrong(spot, expected, code=FlowProblemCode.LIMIT, found=found)
+        values = [self._entry(spot, key, node, report) for key, node in spot.node.entries]
+        return tuple(value for value in values if value is not None)
+
+    def _entry(
+        self, spot: Spot, key: Scalar, node: "Scalar | Sequence | Mapping", report: Report
+    ) -> T | None:
+        entry = spot.entry(key, node)
+        report.remember(entry)
+        self.name.read(Spot(path=entry.path, key=key.at, node=key), report)
+        return self.value.read(entry, report)
+
+    def schema(self) -> JsonSchema:
+        """Return the JSON Schema of the map."""
+        schema: JsonSchema = {"type": "object", "propertyNames": self.name.schema()}
+        schema["additionalProperties"] = self.value.schema()
+        return schema | ({"minProperties": self.least} if self.least else {}) | {"maxProperties": self.most}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hint:
+    """What to say of a key that is no key here but is often tried.
+
+    Args:
+        code: the kind of problem.
+        expected: what may stand there; empty lists the keys.
+        suggestion: the key that is meant.
+        cure: what else to do.
+    """
+
+    code: FlowProblemCode = FlowProblemCode.UNKNOWN_KEY
+    expected: str = ""
+    suggestion: str = ""
+    cure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed(Generic[T]):
+    """A map with known keys.
+
+    Args:
+        noun: what the map is, in words.
+        fields: every key that it may have.
+        build: from the entries to the value.
+        hints: what to say of keys that it has not and people try.
+    """
+
+    noun: str
+    fields: tuple[Field[object], ...]
+    build: Callable[[Entries, Report], T | None]
+    hints: dict[str, Hint] = field(default_factory=dict)
+
+    @property
+    def expected(self) -> str:
+        """Say in words what may stand there."""
+        required = [each.key for each in self.fields if each.required]
+        return f"{self.noun}: a map with {', '.join(required)}" if required else f"{self.noun}: a map"
+
+    def read(self, spot: Spot, report: Report) -> T | None:
+        """Return what the map builds, or None where there is no map."""
+        if not isinstance(spot.node, Mapping):
+            report.wrong(spot, self.expected, code=FlowProblemCode.TYPE)
+            return None
+        known = {each.key: each for each in self.fields}
+        values: dict[str, object] = {}
+        for key, node in spot.node.entries:
+            entry = spot.entry(key, node)
+            report.remember(entry)
+            if key.text not in known:
+                self._unknown(entry, report)
+            else:
+                values[key.text] = known[key.text].shape.read(entry, report)
+        self._absent(spot, spot.node, values, report)
+        return self.build(Entries(spot, values), report)
+
+    def _absent(self, spot: Spot, node: Mapping, values: dict[str, object], report: Report) -> None:
+        present = {key.text for key, _ in node.entries}
+        for each in (each for each in self.fields if each.key not in present):
+            if each.required:
+                report.missing(spot, each.key, each.shape.expected)
+            elif each.implied:
+                implied = spot.implied(each.key)
+                values[each.key] = each.shape.read(implied, report)
+            elif each.default is not None:
+                report.explain((*spot.path, each.key), each.default.reason)
+
+    def _unknown(self, entry: Spot, report: Report) -> None:
+        keys = [each.key for each in self.fields]
+        hint = self.hints.get(entry.name) or Hint(suggestion=near_miss(entry.name, keys))
+        found, expected = (
+            f"the unknown key {quoted(entry.name)}",
+            hint.expected or f"one of {', '.join(keys)}",
+        )
+        suggestion, cure = hint.suggestion, hint.cure
+        report.add(hint.code, entry.key, entry.path, found, expected, suggestion=suggestion, cure=cure)
+
+    def schema(self) -> JsonSchema:
+        """Return the JSON Schema of the map: closed, with descriptions and defaults."""
+        return closed_schema(self.fields)
+
+
+def closed_schema(fields: Iterable[Field[object]]) -> JsonSchema:
+    """Return the JSON Schema of a map that has these keys and no others."""
+    listed = list(fields)
+    properties: JsonSchema = {}
+    for each in listed:
+        default: JsonSchema = {} if each.default is None else {"default": each.default.shown}
+        properties[each.key] = {**each.shape.schema(), "description": each.about, **default}
+    required: list[JsonValue] = [each.key for each in listed if each.required]
+    schema: JsonSchema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return schema | ({"required": required} if required else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Either(Generic[T]):
+    """A short and a long form: a scalar, or a map."""
+
+    short: Shape[T]
+    long: Shape[T]
+
+    @property
+    def expected(self) -> str:
+        """Say in words what may stand there."""
+        return f"{self.short.expected}, or {self.long.expected}"
+
+    def read(self, spot: Spot, report: Report) -> T | None:
+        """Return the value of whichever form stands there."""
+        if isinstance(spot.node, Mapping):
+            return self.long.read(spot, report)
+        if isinstance(spot.node, Sequence):
+            report.wrong(spot, self.expected, code=FlowProblemCode.TYPE)
+            return None
+        return self.short.read(spot, report)
+
+    def schema(self) -> JsonSchema:
+        """Return the JSON Schema of both forms."""
+        return {"anyOf": [self.short.schema(), self.long.schema()]}
+
+
+@dataclass(frozen=True, slots=True)
+class Made(Generic[T, D]):
+    """A shape whose value is made into another one, such as a word into a record."""
+
+    shape: Shape[T]
+    make: Callable[[T, Spot, Report], D | None]
+
+    @property
+    def expected(self) -> str:
+        """Say in words what may stand there."""
+        return self.shape.expected
+
+    def read(self, spot: Spot, report: Report) -> D | None:
+        """Return what is made of the value."""
+        value = self.shape.read(spot, report)
+        return None if value is None else self.make(value, spot, report)
+
+    def schema(self) -> JsonSchema:
+        """Return the JSON Schema of the inner shape."""
+        return self.shape.schema()

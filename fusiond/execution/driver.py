@@ -1,0 +1,245 @@
+"""Drives one run: decide, start one performer per stage, wait for change, again.
+
+Memory here is only who is busy with what; everything else is in the ledger, so
+a driver can be dropped at any moment and another can go on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+
+from fusiond.domain.decide import ceiling, decide, wall_clock_left_us
+from fusiond.domain.effects import (
+    CloseUnknown,
+    Effect,
+    FailAttempt,
+    FinishRun,
+    FinishStage,
+    FreezeAttempt,
+    ParkRun,
+    PrepareAttempt,
+    StageEffect,
+)
+from fusiond.domain.errors import ConflictError, FencedError, FusionError, IllegalStepError, StorageError
+from fusiond.domain.ids import AttemptId, NodeId, StageId
+from fusiond.domain.leases import Lease
+from fusiond.domain.transitions import RunPhase
+from fusiond.execution.context import RunContext
+from fusiond.execution.logged import facts
+from fusiond.execution.perform.finish import perform_finish_run, perform_park
+from fusiond.execution.setup import SetupLocks
+from fusiond.execution.turn import perform
+
+logger = logging.getLogger(__name__)
+
+BACKOFF_S = (0.1, 0.5, 2.0, 5.0)
+"""Waits after the ledger refused to write; the last one repeats."""
+
+MAX_REFUSALS = 50
+"""Refusals in a row, without one success, after which the driver ends visibly."""
+
+_ENDING = (FreezeAttempt, FailAttempt, FinishStage, PrepareAttempt, CloseUnknown)
+"""Effects after which an attempt may be over, so that its directories go."""
+
+
+@dataclass(slots=True)
+class Busy:
+    """One performer at work."""
+
+    task: asyncio.Task[None]
+    cancel: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class RunDriver:
+    """Moves one run until it is over, parked, or draining."""
+
+    def __init__(self, run: RunContext, locks: SetupLocks, slots: asyncio.Semaphore) -> None:
+        self._run = run
+        self._locks = locks
+        self._slots = slots
+        self._busy: dict[NodeId, Busy] = {}
+        self._leases: dict[NodeId, Lease] = {}
+        self._foreign: dict[NodeId, int] = {}
+        self._wake = asyncio.Event()
+        self._draining = False
+        self._refusals = 0
+
+    @property
+    def run(self) -> RunContext:
+        """Return the run that is driven."""
+        return self._run
+
+    def drain(self) -> None:
+        """Start nothing more and end what runs; `drive` returns once nothing does."""
+        self._draining = True
+        self._wake.set()
+
+    async def drive(self) -> None:
+        """Drive until there is nothing left to do here.
+
+        Returns when the run is over or parked, or after `drain`. Whatever a
+        performer does not expect ends the driver visibly.
+        """
+        watching = asyncio.create_task(self._watch(), name=f"watch {self._run.chain.run}")
+        try:
+            while not self._idle():
+                self._wake.clear()
+                await self._start_due()
+                await self._wait()
+        finally:
+            watching.cancel()
+            await self._end_all()
+            await asyncio.wait([watching])
+        await self._release()
+
+    async def _watch(self) -> None:
+        while True:
+            await self._run.chain.changed()
+            self._wake.set()
+
+    def _idle(self) -> bool:
+        if self._busy:
+            return False
+        state = self._run.state
+        return self._draining or state.phase.over or state.phase is RunPhase.PARKED
+
+    async def _start_due(self) -> None:
+        now_us = self._run.services.clock.now_us()
+        state = self._run.state
+        if self._draining or state.phase is RunPhase.CANCELLING or ceiling(state, now_us):
+            for busy in self._busy.values():
+                busy.cancel.set()
+        if self._draining:
+            return
+        self._foreign = {node: until for node, until in self._foreign.items() if until > now_us}
+        for effect in decide(state, now_us, frozenset(self._busy) | frozenset(self._foreign)):
+            await self._start(effect)
+
+    async def _start(self, effect: Effect) -> None:
+        match effect:
+            case ParkRun():
+                await self._recorded(perform_park(self._run, effect))
+            case FinishRun():
+                await self._recorded(perform_finish_run(self._run, effect))
+            case _:
+                cancel = asyncio.Event()
+                task = asyncio.create_task(self._perform(effect, cancel), name=f"{effect}")
+                self._busy[effect.node] = Busy(task=task, cancel=cancel)
+                task.add_done_callback(lambda _: self._wake.set())
+
+    async def _perform(self, effect: StageEffect, cancel: asyncio.Event) -> None:
+        try:
+            async with self._slots:
+                lease = await self._claim(effect.node)
+                await perform(self._run, effect, lease, cancel, self._locks)
+            self._refusals = 0
+        except FencedError:
+            self._leases.pop(effect.node, None)
+            await self._stand_back(effect.node)
+        except (ConflictError, IllegalStepError) as error:
+            # Somebody else moved the run (a cancellation, another worker). The state
+            # is up to date again, and the next decision follows from it.
+            await self._refused(error)
+            if self._leases.get(effect.node) is None:
+                await self._stand_back(effect.node)
+        except StorageError as error:
+            await self._back_off(error)
+        if isinstance(effect, _ENDING):
+            await self._tidy(effect.node)
+
+    async def _claim(self, node: NodeId) -> Lease:
+        services = self._run.services
+        held = self._leases.get(node)
+        now_us, ttl_us = services.clock.now_us(), services.settings.lease_ttl_us
+        if held is not None and held.expires_us - now_us > ttl_us // 2:
+            return held
+        if held is not None:
+            lease = await services.queue.renew(held, now_us=now_us, ttl_us=ttl_us)
+        else:
+            lease = await services.queue.claim(
+                self._run.chain.run,
+                node,
+                owner=services.settings.worker,
+                now_us=now_us,
+                ttl_us=ttl_us,
+            )
+        self._leases[node] = lease
+        return lease
+
+    async def _stand_back(self, node: NodeId) -> None:
+        """Leave a stage to its holder until the holder's lease expires; then look again."""
+        services = self._run.services
+        await self._run.chain.load()
+        lease = await services.queue.lease(self._run.chain.run, node)
+        now_us = services.clock.now_us()
+        if lease is None or lease.owner == services.settings.worker:
+            return
+        self._foreign[node] = max(lease.expires_us, now_us + 1)
+        logger.warning(
+            "another worker holds the stage",
+            extra=facts(run=self._run.chain.run, node=node, owner=lease.owner),
+        )
+
+    async def _refused(self, error: FusionError) -> None:
+        """Let the next decision follow; what is refused again and again is a defect, said so."""
+        logger.info("decide anew", extra=facts(run=self._run.chain.run, why=error.sentence()))
+        self._refusals += 1
+        if self._refusals > MAX_REFUSALS:
+            raise error
+        await asyncio.sleep(BACKOFF_S[0] if self._refusals > 1 else 0)
+
+    async def _back_off(self, error: StorageError) -> None:
+        wait_s = BACKOFF_S[min(self._refusals, len(BACKOFF_S) - 1)]
+        self._refusals += 1
+        logger.error("the ledger refused", extra=facts(run=self._run.chain.run, why=error.sentence()))
+        await asyncio.sleep(wait_s)
+
+    async def _tidy(self, node: NodeId) -> None:
+        """Remove the directories of attempts that are over; their record is on disk."""
+        for attempt in self._run.stage(node).attempts:
+            if attempt.phase.over:
+                whole = AttemptId(StageId(self._run.chain.run, node), attempt.number)
+                await self._run.services.workspace.discard(whole)
+        latest = self._run.stage(node).latest
+        if latest is None or latest.phase.over:
+            self._run.laid.pop(node, None)
+
+    async def _recorded(self, performance: Coroutine[None, None, None]) -> None:
+        try:
+            await performance
+            self._refusals = 0
+        except (ConflictError, IllegalStepError) as error:
+            await self._refused(error)
+            self._wake.set()
+        except StorageError as error:
+            await self._back_off(error)
+            self._wake.set()
+
+    async def _wait(self) -> None:
+        """Wait for a change, a performer's end, a foreign lease's expiry or the wall clock."""
+        timeouts = [until - self._run.services.clock.now_us() for until in self._foreign.values()]
+        left = wall_clock_left_us(self._run.state, self._run.services.clock.now_us())
+        if left:
+            timeouts.append(left)
+        if self._idle() or (left == 0 and not self._busy):
+            return
+        try:
+            async with asyncio.timeout(max(0, min(timeouts)) / 1_000_000 if timeouts else None):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        for node in [node for node, busy in self._busy.items() if busy.task.done()]:
+            self._busy.pop(node).task.result()
+
+    async def _end_all(self) -> None:
+        for busy in self._busy.values():
+            busy.cancel.set()
+        if self._busy:
+            await asyncio.wait([busy.task for busy in self._busy.values()])
+        self._busy.clear()
+
+    async def _release(self) -> None:
+        for lease in self._leases.values():
+            await self._run.services.queue.release(lease)
+        self._leases.clear()

@@ -1,0 +1,103 @@
+"""Performs FreezeAttempt: commit and pin the code, copy, hash, judge, publish, record.
+
+A crash anywhere leaves at most staged or published directories that no step
+names; the sweep at start removes them and the freeze is done again from the
+same worktree (`engine.md`, Failure boundaries).
+"""
+
+from dataclasses import replace
+
+from fusiond.domain.digest import ref_of
+from fusiond.domain.effects import FreezeAttempt
+from fusiond.domain.errors import StorageError
+from fusiond.domain.steps.attempt import (
+    AttemptFailed,
+    AttemptFailure,
+    AttemptFrozen,
+)
+from fusiond.domain.steps.judgement import ArtifactsValidated
+from fusiond.execution.context import LaidTree, StageContext
+from fusiond.execution.freezing import (
+    changes_of,
+    freeze_request,
+    nested_problems,
+    problems_report,
+    verification_of,
+)
+from fusiond.execution.perform.prepare import relaid
+from fusiond.ports.snapshots import Staged
+from fusiond.ports.workspace import CommittedTree
+
+
+async def perform_freeze(ctx: StageContext, effect: FreezeAttempt) -> None:
+    """Freeze an attempt whose gates passed, or record what is wrong with it."""
+    laid = await relaid(ctx, ctx.attempt)
+    if laid is None:
+        detail = "the attempt's worktree is gone or half made"
+        await ctx.record(effect.attempt, AttemptFailed(reason=AttemptFailure.WORKSPACE_LOST, detail=detail))
+        return
+    try:
+        await _freeze(ctx, effect, laid)
+    except StorageError as error:
+        await ctx.record(
+            effect.attempt, AttemptFailed(reason=AttemptFailure.STORAGE, detail=error.sentence())
+        )
+
+
+async def _freeze(ctx: StageContext, effect: FreezeAttempt, laid: LaidTree) -> None:
+    services, attempt = ctx.services, ctx.attempt_id(effect.attempt)
+    snapshot = await services.workspace.snapshot(attempt)
+    committed = await services.workspace.commit(attempt, snapshot.tree, f"{attempt}")
+    staged = await services.snapshots.stage(
+        freeze_request(ctx, effect.attempt, laid, changes_of(ctx, committed))
+    )
+    staged = replace(staged, problems=(*staged.problems, *nested_problems(snapshot)))
+    try:
+        clean = await _record_validation(ctx, effect, staged, committed)
+        if clean:
+            await services.snapshots.publish(staged)
+    except BaseException:
+        await services.snapshots.drop(staged)
+        raise
+    if not clean:
+        await services.snapshots.drop(staged)
+        return
+    await _record_frozen(ctx, effect, staged, committed)
+
+
+async def _record_validation(
+    ctx: StageContext, effect: FreezeAttempt, staged: Staged, committed: CommittedTree
+) -> bool:
+    """Record what was found; say whether it may be frozen as it is."""
+    report = problems_report(staged.problems) if staged.problems else None
+    state = ctx.attempt
+    await ctx.record(
+        effect.attempt,
+        ArtifactsValidated(
+            round=effect.round,
+            problems=tuple(each.code for each in staged.problems),
+            tree=committed.revision.tree,
+            outputs=staged.outputs,
+            report=None if report is None else ref_of(report),
+        ),
+        content=() if report is None else (report,),
+    )
+    unchanged = (staged.outputs, committed.revision.tree) == (state.outputs, state.tree)
+    return unchanged and not staged.problems
+
+
+async def _record_frozen(
+    ctx: StageContext, effect: FreezeAttempt, staged: Staged, committed: CommittedTree
+) -> None:
+    frozen = AttemptFrozen(
+        tree=committed.revision.tree,
+        artifacts=staged.artifacts,
+        recorded_by=staged.recorded_by,
+        manifest=staged.manifest,
+        summary=staged.summary,
+        commit=committed.revision.commit,
+    )
+    verified = verification_of(ctx, effect.attempt, staged.artifacts)
+    # One commit: whoever reads the ledger sees a frozen attempt with its verdict or
+    # neither. How the stage ends follows from the arbitration and is decided.
+    await ctx.record(effect.attempt, frozen, *verified)

@@ -1,0 +1,119 @@
+"""Performs RecordRevision, RunGate and RequestRerun."""
+
+from fusiond.domain.decide_attempt import describe
+from fusiond.domain.digest import ref_of
+from fusiond.domain.effects import RecordRevision, RequestRerun, RunGate
+from fusiond.domain.gates import ProcessOutcome
+from fusiond.domain.ids import AttemptNumber
+from fusiond.domain.steps.attempt import AttemptFailed, AttemptFailure, RevisionRecorded
+from fusiond.domain.steps.judgement import RerunCause, RerunRequested, UnitGateFinished, UnitGateStarted
+from fusiond.execution.context import LaidTree, StageContext
+from fusiond.execution.feedback import (
+    changed_feedback,
+    feedback_bytes,
+    gate_feedback,
+    output_text,
+    problems_feedback,
+)
+from fusiond.execution.freezing import freeze_request, nested_problems
+from fusiond.execution.launching import Order, launch
+from fusiond.execution.perform.prepare import relaid
+
+
+async def perform_revision(ctx: StageContext, effect: RecordRevision) -> None:
+    """Record the worktree's tree id and the outputs' digest before a gate round."""
+    laid = await _laid_or_lost(ctx, effect.attempt)
+    if laid is None:
+        return
+    snapshot = await ctx.services.workspace.snapshot(ctx.attempt_id(effect.attempt))
+    checked = await ctx.services.snapshots.check(freeze_request(ctx, effect.attempt, laid, ()))
+    await ctx.record(
+        effect.attempt,
+        RevisionRecorded(round=effect.round, tree=snapshot.tree, outputs=checked.outputs),
+    )
+
+
+async def perform_gate(ctx: StageContext, effect: RunGate) -> None:
+    """Run one unit gate. A gate that was cancelled leaves no outcome and runs again later."""
+    laid = await _laid_or_lost(ctx, effect.attempt)
+    if laid is None:
+        return
+    gate = ctx.gate(effect.gate)
+    await ctx.record(effect.attempt, UnitGateStarted(gate=effect.gate, round=effect.round))
+    order = Order(
+        name=f"gate-{effect.gate}-{effect.round}",
+        command=gate.run,
+        network=gate.network,
+        timeout_us=gate.timeout_us,
+        output_cap_bytes=gate.output_cap_bytes,
+    )
+    launched = await launch(ctx.run, ctx.node, ctx.attempt_id(effect.attempt), laid, order, ctx.cancel)
+    if launched.outcome is ProcessOutcome.CANCELLED:
+        return
+    result = launched.result
+    await ctx.record(
+        effect.attempt,
+        UnitGateFinished(
+            gate=effect.gate,
+            round=effect.round,
+            outcome=launched.outcome,
+            exit_code=result.exit_code,
+            signal=result.signal,
+            output=launched.output,
+            duration_us=result.duration_us,
+            survivors=result.survivors,
+        ),
+    )
+
+
+async def perform_rerun(ctx: StageContext, effect: RequestRerun) -> None:
+    """Write the feedback and record that one rerun of the flow's limit is spent.
+
+    A failed gate does not hide contract problems: both are told at once, so that
+    one rerun can mend both.
+    """
+    laid = await _laid_or_lost(ctx, effect.attempt)
+    if laid is None:
+        return
+    parts = [*await _gate_part(ctx), *await _contract_part(ctx, effect, laid)]
+    if effect.cause is RerunCause.GATE_CHANGED_CODE:
+        parts.append(changed_feedback())
+    body = feedback_bytes(parts, ctx.run.started.limits.repair_reruns - effect.number)
+    await ctx.record(
+        effect.attempt,
+        RerunRequested(
+            number=effect.number,
+            cause=effect.cause,
+            gate=effect.gate,
+            problems=effect.problems,
+            feedback=ref_of(body),
+        ),
+        content=(body,),
+    )
+
+
+async def _gate_part(ctx: StageContext) -> list[str]:
+    failed = ctx.attempt.failed_gate
+    if failed is None:
+        return []
+    named = {*ctx.run.resolved.flow.env, *ctx.node.env}
+    secrets = tuple(value.encode() for name, value in ctx.services.settings.environment if name in named)
+    text = await output_text(
+        ctx.services.content, ctx.run.tenant, ctx.run.chain.run, failed.ended.output, secrets
+    )
+    return [gate_feedback(ctx.gate(failed.gate), failed, describe(failed.ended), text)]
+
+
+async def _contract_part(ctx: StageContext, effect: RequestRerun, laid: LaidTree) -> list[str]:
+    checked = await ctx.services.snapshots.check(freeze_request(ctx, effect.attempt, laid, ()))
+    snapshot = await ctx.services.workspace.snapshot(ctx.attempt_id(effect.attempt))
+    problems = (*checked.problems, *nested_problems(snapshot))
+    return [problems_feedback(problems)] if problems else []
+
+
+async def _laid_or_lost(ctx: StageContext, number: AttemptNumber) -> LaidTree | None:
+    laid = await relaid(ctx, ctx.attempt)
+    if laid is None:
+        detail = "the attempt's worktree is gone or half made"
+        await ctx.record(number, AttemptFailed(reason=AttemptFailure.WORKSPACE_LOST, detail=detail))
+    return laid

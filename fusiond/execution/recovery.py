@@ -1,0 +1,100 @@
+"""What happens at start, before any run goes on: leftovers are ended and swept.
+
+Order matters: processes first (they could still write), then leases of dead
+workers, then directories that no recorded step names. The caller holds the
+workspace's lock, so no other daemon is alive here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fusiond.domain.ids import AttemptId, StageId
+from fusiond.domain.state import RunState
+from fusiond.domain.steps.record import NewStep
+from fusiond.domain.steps.run import ResumeCause, RunResumed
+from fusiond.domain.transitions import AttemptPhase, RunPhase
+from fusiond.execution.chain import RunChain
+from fusiond.execution.services import Services
+
+NEVER_US = 2**62
+"""Later than every expiry: all leases that were not released count as expired."""
+
+_BATCH = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What the start found: the open runs, and what was ended or removed."""
+
+    chains: tuple[RunChain, ...]
+    processes: int
+    leases: int
+    removed: tuple[str, ...]
+
+
+async def recover(services: Services) -> Recovered:
+    """Bring the workspace into a state from which every open run can go on."""
+    processes = await services.launcher.end_leftovers(f"{services.settings.workspace}/")
+    leases = await _release_dead(services)
+    chains = await _open_chains(services)
+    states = [chain.state for chain in chains]
+    removed = [
+        *await services.workspace.sweep(frozenset(map(str, _live(states)))),
+        *await services.snapshots.sweep(frozenset(state.run for state in states), _frozen(states)),
+    ]
+    await services.content.sweep()
+    for chain in chains:
+        await _note_restart(services, chain)
+    return Recovered(chains=chains, processes=processes, leases=leases, removed=tuple(removed))
+
+
+async def _release_dead(services: Services) -> int:
+    released = 0
+    while leases := await services.queue.expired(now_us=NEVER_US, limit=_BATCH):
+        for lease in leases:
+            await services.queue.release(lease)
+        released += len(leases)
+    return released
+
+
+async def _open_chains(services: Services) -> tuple[RunChain, ...]:
+    rows = await services.ledger.runs(None, open_only=True, limit=1_000_000)
+    chains = [RunChain(services.ledger, services.on_append, row.run) for row in rows]
+    for chain in chains:
+        await chain.load()
+    return tuple(chains)
+
+
+def _live(states: Sequence[RunState]) -> list[AttemptId]:
+    """Attempts that may go on in their worktree."""
+    return [
+        AttemptId(StageId(state.run, node), attempt.number)
+        for state in states
+        for node, stage in state.stages.items()
+        for attempt in stage.attempts
+        if not attempt.phase.over
+    ]
+
+
+def _frozen(states: Sequence[RunState]) -> frozenset[AttemptId]:
+    return frozenset(
+        AttemptId(StageId(state.run, node), attempt.number)
+        for state in states
+        for node, stage in state.stages.items()
+        for attempt in stage.attempts
+        if attempt.phase is AttemptPhase.FROZEN
+    )
+
+
+async def _note_restart(services: Services, chain: RunChain) -> None:
+    """Record the restart of a run that was moving: the time without a daemon is no wall clock."""
+    state = chain.state
+    if state.phase not in (RunPhase.RUNNING, RunPhase.AWAITING_APPROVAL, RunPhase.CANCELLING):
+        return
+    now_us = services.clock.now_us()
+    resumed = RunResumed(
+        cause=ResumeCause.RESTART,
+        idle_us=max(0, now_us - state.last_us),
+        by=services.settings.worker,
+    )
+    await chain.append([NewStep(payload=resumed, at_us=now_us)])

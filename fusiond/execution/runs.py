@@ -1,0 +1,241 @@
+"""All runs of a workspace: which are driven, and what people may do to them.
+
+`Runs` starts a driver for each open run, folds any other run on demand, and
+holds the human acts: cancel and resume. It owns no rule; rules are in `domain`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fusiond.codec.canonical import parse_json
+from fusiond.codec.records import structure
+from fusiond.domain.errors import AmbiguousError, FusionError, NotFoundError, RefusedError
+from fusiond.domain.flow import ResolvedFlow
+from fusiond.domain.ids import NodeId, RunId, TenantId
+from fusiond.domain.state import RunState
+from fusiond.domain.steps.record import NewStep
+from fusiond.domain.steps.run import ResumeCause, RunCancelled, RunResumed
+from fusiond.domain.transitions import RunPhase
+from fusiond.domain.views import RunSummary, summary_of
+from fusiond.execution.chain import RunChain
+from fusiond.execution.context import RunContext
+from fusiond.execution.driver import RunDriver
+from fusiond.execution.logged import facts
+from fusiond.execution.recovery import recover
+from fusiond.execution.services import Services
+from fusiond.execution.setup import SetupLocks
+
+logger = logging.getLogger(__name__)
+
+MAX_PLAN_BYTES = 16 * 1024 * 1024
+KEPT_CHAINS = 64
+"""How many runs that are not driven stay folded in memory."""
+
+NEWEST = "@last"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Widening:
+    """What a person adds to a limit when resuming; 0 adds nothing."""
+
+    wall_clock_us: int = 0
+    tokens: int = 0
+    cost_uusd: int = 0
+    tool_calls: int = 0
+
+
+@dataclass(slots=True)
+class Driven:
+    """A run with a driver."""
+
+    driver: RunDriver
+    task: asyncio.Task[None]
+
+
+class Runs:
+    """Every run of the workspace."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._locks = SetupLocks()
+        self._slots = asyncio.Semaphore(services.settings.parallel)
+        self._chains: dict[RunId, RunChain] = {}
+        self._driven: dict[RunId, Driven] = {}
+        self._summaries: dict[RunId, RunSummary] = {}
+        self._broken: dict[RunId, str] = {}
+
+    @property
+    def broken(self) -> dict[RunId, str]:
+        """Return runs whose driver ended on an internal error, with the error."""
+        return dict(self._broken)
+
+    @property
+    def active(self) -> int:
+        """Return how many runs are driven now."""
+        return len(self._driven)
+
+    async def start(self) -> None:
+        """Recover the workspace and drive every open run that is not parked."""
+        recovered = await recover(self._services)
+        logger.info(
+            "recovered",
+            extra=facts(
+                runs=len(recovered.chains),
+                processes=recovered.processes,
+                leases=recovered.leases,
+                removed=len(recovered.removed),
+            ),
+        )
+        for chain in recovered.chains:
+            self._chains[chain.run] = chain
+            await self.drive(chain)
+
+    async def drive(self, chain: RunChain) -> None:
+        """Start driving a run, unless it is driven already, over, or parked."""
+        state = chain.state
+        if chain.run in self._driven or state.phase.over or state.phase is RunPhase.PARKED:
+            return
+        self._chains[chain.run] = chain
+        try:
+            context = await self._context(chain)
+        except FusionError as error:
+            # One run that cannot be read must not keep the others from going on.
+            self._broken[chain.run] = error.sentence()
+            logger.exception("run cannot go on", extra=facts(run=chain.run, why=error.sentence()))
+            return
+        driver = RunDriver(context, self._locks, self._slots)
+        task = asyncio.create_task(driver.drive(), name=f"drive {chain.run}")
+        self._driven[chain.run] = Driven(driver=driver, task=task)
+        self._broken.pop(chain.run, None)
+        task.add_done_callback(lambda done: self._ended(chain.run, done))
+
+    def _ended(self, run: RunId, task: asyncio.Task[None]) -> None:
+        self._driven.pop(run, None)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._broken[run] = f"internal error: {type(error).__name__}: {error}"
+            logger.error("driver ended", extra=facts(run=run), exc_info=error)
+
+    async def drain(self) -> None:
+        """End what runs, recording it as ended by us, and stop driving."""
+        driven = list(self._driven.values())
+        for each in driven:
+            each.driver.drain()
+        if driven:
+            await asyncio.wait([each.task for each in driven])
+
+    def hints(self, run: RunId) -> dict[NodeId, str]:
+        """Return what running attempts' manifests still lack, by node."""
+        driven = self._driven.get(run)
+        return {} if driven is None else dict(driven.driver.run.hints)
+
+    async def chain(self, tenant: TenantId, run: RunId) -> RunChain:
+        """Return a run's chain, folded. NotFoundError also for another tenant's run."""
+        chain = self._chains.get(run)
+        if chain is None:
+            chain = RunChain(self._services.ledger, self._services.on_append, run)
+            await chain.load()
+            self._keep(chain)
+        started = chain.state.started
+        if started is None or started.tenant != tenant:
+            self._chains.pop(run, None)
+            raise NotFoundError(f"no run {run} for tenant {tenant}", cure="`fusion ls` lists runs")
+        return chain
+
+    def _keep(self, chain: RunChain) -> None:
+        idle = [run for run in self._chains if run not in self._driven]
+        for run in idle[: max(0, len(idle) - KEPT_CHAINS)]:
+            del self._chains[run]
+        self._chains[chain.run] = chain
+
+    async def state(self, tenant: TenantId, run: RunId) -> RunState:
+        """Return a run's folded state."""
+        return (await self.chain(tenant, run)).state
+
+    async def resolve(self, tenant: TenantId, name: str) -> RunId:
+        """Return the run that `name` means: an id, a unique prefix of one, or `@last`."""
+        rows = await self._services.ledger.runs(tenant, open_only=False, limit=1_000_000)
+        if name == NEWEST:
+            if not rows:
+                raise NotFoundError("there is no run yet", cure="start one with `fusion run`")
+            return rows[0].run
+        found = [row.run for row in rows if row.run.startswith(name)] if name else []
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise NotFoundError(f"no run {name}", cure="`fusion ls` lists runs")
+        raise AmbiguousError(
+            f"{name} begins {len(found)} runs: {', '.join(found[:5])}", expected="a unique prefix"
+        )
+
+    async def summaries(self, tenant: TenantId, *, open_only: bool, limit: int) -> Sequence[RunSummary]:
+        """List runs, newest first."""
+        rows = await self._services.ledger.runs(tenant, open_only=open_only, limit=limit)
+        listed: list[RunSummary] = []
+        for row in rows:
+            known = self._summaries.get(row.run)
+            if known is None or known.head_seq != row.head.seq:
+                known = summary_of(await self.state(tenant, row.run))
+                self._summaries[row.run] = known
+            listed.append(known)
+        return listed
+
+    async def cancel(self, tenant: TenantId, run: RunId, *, by: str, reason: str) -> None:
+        """Ask for the end of a run. Asking again changes nothing; RefusedError when it is over."""
+        chain = await self.chain(tenant, run)
+        phase = chain.state.phase
+        if phase is RunPhase.CANCELLING:
+            return
+        if phase.over:
+            raise RefusedError(f"run {run} is {chain.state.outcome} already")
+        cancelled = RunCancelled(by=by, reason=reason)
+        await chain.append([NewStep(payload=cancelled, at_us=self._services.clock.now_us())])
+        await self.drive(chain)
+
+    async def resume(self, tenant: TenantId, run: RunId, *, by: str, added: Widening) -> None:
+        """Let a parked run go on, with what a person adds to its limits."""
+        chain = await self.chain(tenant, run)
+        state = chain.state
+        if state.phase is not RunPhase.PARKED:
+            if run in self._broken:
+                await self.drive(chain)
+                return
+            raise RefusedError(
+                f"run {run} is {state.outcome or state.phase}",
+                expected="a parked run",
+                cure="`fusion show` says what it waits for",
+            )
+        now_us = self._services.clock.now_us()
+        idle_us = now_us - (state.waiting_since_us or now_us)
+        resumed = RunResumed(
+            cause=ResumeCause.PERSON,
+            idle_us=max(0, idle_us),
+            by=by,
+            added_wall_clock_us=added.wall_clock_us,
+            added_tokens=added.tokens,
+            added_cost_uusd=added.cost_uusd,
+            added_tool_calls=added.tool_calls,
+        )
+        await chain.append([NewStep(payload=resumed, at_us=now_us)])
+        await self.drive(chain)
+
+    async def _context(self, chain: RunChain) -> RunContext:
+        started = chain.state.started
+        if started is None:
+            raise NotFoundError(f"run {chain.run} has no run_started")
+        content = self._services.content
+        plan = await content.get(started.tenant, chain.run, started.plan)
+        value = parse_json(plan, max_bytes=MAX_PLAN_BYTES, max_depth=64)
+        resolved = structure(ResolvedFlow, value, strict=True)
+        bodies: dict[str, bytes] = {}
+        for node in resolved.flow.nodes:
+            for output in node.outputs:
+                if output.schema is not None and output.schema.content is not None:
+                    bodies[output.schema.path] = await content.get(
+                        started.tenant, chain.run, output.schema.content
+                    )
+        return RunContext(services=self._services, chain=chain, resolved=resolved, schema_bodies=bodies)

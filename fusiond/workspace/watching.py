@@ -1,0 +1,29 @@
+"""Watching one directory through watchfiles.
+
+Only the named directory is watched, never a tree: the library filters after
+the kernel, so a tree would cost a watch for each of its directories.
+"""
+
+from collections.abc import AsyncIterator
+
+from watchfiles import awatch
+
+STEP_MS = 1
+DEBOUNCE_MS = 10
+
+
+class FileWatcher:
+    """The adapter of `ports.watcher.Watcher`."""
+
+    async def changes(self, directory: str) -> AsyncIterator[None]:
+        """Yield after each burst of changes; see the port."""
+        found = awatch(
+            directory,
+            watch_filter=None,
+            recursive=False,
+            step=STEP_MS,
+            debounce=DEBOUNCE_MS,
+            rust_timeout=500,
+        )
+        async for _ in found:
+            yield

@@ -1,0 +1,46 @@
+"""SIGKILL at kill points of whole flows: the same ending, nothing lost, doubled or left over.
+
+The long suite dies at every point of every example; the normal suite at one
+point of each kind of the smallest.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.crash.trial import Example, crash, rehearse
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+HELLO = Example(EXAMPLES / "hello" / "repo")
+AT_ONCE = 3
+"""Trials side by side: most of a trial is waiting for processes to start and end."""
+
+
+def _all(example: Example, points: list[tuple[str, int]]) -> list[str]:
+    expected, _ = rehearse(example)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = pool.map(lambda point: crash(example, point, expected), points)
+        return [each for complaints in found for each in complaints]
+
+
+def test_a_crash_at_each_kind_of_point_changes_nothing_that_counts() -> None:
+    _, points = rehearse(HELLO)
+    kinds = dict(points)
+    assert len(kinds) > 20, "the points are gone: nothing would be tried"
+    assert not _all(HELLO, [*kinds.items()])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(HELLO, id="hello"),
+        pytest.param(Example(EXAMPLES / "fix-bug" / "repo"), id="fix-bug"),
+        pytest.param(Example(EXAMPLES / "fan-in" / "repo"), id="fan-in"),
+    ],
+)
+def test_a_crash_at_every_point_changes_nothing_that_counts(example: Example) -> None:
+    _, points = rehearse(example)
+    assert len(points) > 40, "the points are gone: nothing would be tried"
+    assert not _all(example, points)
