@@ -35,22 +35,26 @@ EFFECTS = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where to die: the `nth` time that `label` is reached; 0 is never."""
+    """Where to die: the `nth` time that `label` is reached; 0 is never.
+
+    `by` is the signal: SIGKILL, or SIGSTOP to be frozen instead.
+    """
 
     log: Path
     label: str = ""
     nth: int = 0
+    by: int = signal.SIGKILL
 
     def environment(self) -> dict[str, str]:
         """Return the variable that carries the plan into a daemon."""
-        text = json.dumps({"log": str(self.log), "label": self.label, "nth": self.nth})
+        text = json.dumps({"log": str(self.log), "label": self.label, "nth": self.nth, "by": self.by})
         return {PLAN_VARIABLE: text}
 
 
 def plan_of(environ: dict[str, str]) -> Plan:
     """Read the plan from a daemon's environment."""
     value = json.loads(environ[PLAN_VARIABLE])
-    return Plan(Path(value["log"]), value["label"], value["nth"])
+    return Plan(Path(value["log"]), value["label"], value["nth"], value["by"])
 
 
 class Killer:
@@ -66,7 +70,7 @@ class Killer:
         self._seen[label] += 1
         os.write(self._log, f"{label}\t{self._seen[label]}\n".encode())
         if label == self._plan.label and self._seen[label] == self._plan.nth:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), self._plan.by)
 
     def wrap(self, services: Services) -> Services:
         """Put a point before, after and, for launches, in the middle of every effect."""

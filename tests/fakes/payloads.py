@@ -10,10 +10,17 @@ from fusiond.domain.artifacts import ProblemCode, RecordedBy
 from fusiond.domain.digest import ContentRef, Digest, digest_bytes
 from fusiond.domain.flow import CodeAccess, FlowState, Limits, NodeKind, RunMode
 from fusiond.domain.gates import ProcessOutcome
-from fusiond.domain.ids import CommitId, GateName, NodeId, TenantId, TreeId
+from fusiond.domain.ids import AttemptNumber, CommitId, GateName, NodeId, TenantId, TreeId
 from fusiond.domain.launch import Isolation
 from fusiond.domain.replay_policy import Determinism, EntropyBudget, ReplayContract
-from fusiond.domain.steps.attempt import AttemptFrozen, AttemptStarted, RevisionRecorded
+from fusiond.domain.steps.attempt import (
+    AttemptFrozen,
+    AttemptStarted,
+    BlockReason,
+    RevisionRecorded,
+    StageFinished,
+    StageOutcome,
+)
 from fusiond.domain.steps.judgement import (
     ArbitrationDecided,
     ArtifactsValidated,
@@ -295,6 +302,19 @@ def arbitration_decided(status: VerificationStatus = VerificationStatus.PASS) ->
             targets=(),
             decision=status,
         )
+    )
+
+
+def stage_finished(
+    outcome: StageOutcome, attempt: int | None = None, *, dependency: str | None = None
+) -> StageFinished:
+    """Return the end of a stage, with what belongs to the outcome; a skipped one names its dependency."""
+    return StageFinished(
+        outcome=outcome,
+        attempt=None if attempt is None else AttemptNumber(attempt),
+        block=BlockReason.STORAGE if outcome is StageOutcome.BLOCKED else None,
+        dependency=None if dependency is None else NodeId(dependency),
+        conflict_paths=("shared.txt",) if outcome is StageOutcome.CODE_CONFLICT else (),
     )
 
 

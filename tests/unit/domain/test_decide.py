@@ -26,7 +26,6 @@ from fusiond.domain.steps.attempt import (
     AttemptFailed,
     AttemptFailure,
     BlockReason,
-    StageFinished,
     StageOutcome,
 )
 from fusiond.domain.steps.judgement import RerunCause
@@ -54,6 +53,7 @@ from tests.fakes.payloads import (
     run_finished,
     run_resumed,
     run_started,
+    stage_finished,
     tool_called,
     tool_returned,
     turn_started,
@@ -343,10 +343,6 @@ def prepare(*nodes: str) -> tuple[Effect, ...]:
     return tuple(PrepareAttempt(node=NodeId(node), attempt=FIRST) for node in nodes)
 
 
-def finished(outcome: StageOutcome) -> StageFinished:
-    return StageFinished(outcome=outcome, attempt=None)
-
-
 def test_no_more_stages_start_than_may_run_at_once() -> None:
     chain = Chain(plan("a"), plan("b"), plan("c"), within=limits(parallel=2))
     assert due(chain) == prepare("a", "b")
@@ -366,17 +362,20 @@ def test_a_stage_waits_for_all_that_it_needs() -> None:
     assert due(chain) == prepare("a")
     chain.of_stage("a", 1, *JUDGING, artifacts_validated(1), attempt_frozen(), arbitration_decided())
     assert due(chain, "a") == ()
-    chain.of_stage("a", None, finished(StageOutcome.SUCCEEDED))
+    chain.of_stage("a", None, stage_finished(StageOutcome.SUCCEEDED))
     assert due(chain) == prepare("b")
 
 
 @pytest.mark.parametrize("outcome", [each for each in StageOutcome if each is not StageOutcome.SUCCEEDED])
 def test_what_needs_a_stage_that_did_not_succeed_is_skipped_and_names_it(outcome: StageOutcome) -> None:
-    chain = Chain(plan("a"), plan("b"), plan("build", needs=["a", "b"]), within=limits(parallel=2))
-    chain.of_stage("b", None, finished(outcome))
+    skipped = outcome is StageOutcome.SKIPPED
+    first, second = plan("a"), plan("b", needs=["c"] if skipped else [])
+    chain = Chain(plan("c"), first, second, plan("build", needs=["a", "b"]), within=limits(parallel=2))
+    chain.of_stage("c", None, stage_finished(StageOutcome.FAILED))
+    chain.of_stage("b", None, stage_finished(outcome, dependency="c" if skipped else None))
     assert due(chain, "a") == (), "the first need is not decided yet"
     chain.of_stage("a", 1, *JUDGING, artifacts_validated(1), attempt_frozen(), arbitration_decided())
-    chain.of_stage("a", None, finished(StageOutcome.SUCCEEDED))
+    chain.of_stage("a", None, stage_finished(StageOutcome.SUCCEEDED))
     assert due(chain) == (
         FinishStage(
             node=BUILD,
@@ -413,7 +412,6 @@ OUTCOMES = [
     ((S.BLOCKED,), RunOutcome.BLOCKED),
     ((S.CODE_CONFLICT,), RunOutcome.FAILED),
     ((S.CANCELLED,), RunOutcome.FAILED),
-    ((S.SKIPPED,), RunOutcome.FAILED),
     ((S.BLOCKED, S.SKIPPED), RunOutcome.BLOCKED),
     ((S.BLOCKED, S.FAILED), RunOutcome.FAILED),
     ((S.CODE_CONFLICT, S.SKIPPED), RunOutcome.FAILED),
@@ -423,9 +421,11 @@ OUTCOMES = [
 
 @pytest.mark.parametrize("outcomes,expected", OUTCOMES)
 def test_how_a_run_ends(outcomes: tuple[StageOutcome, ...], expected: RunOutcome) -> None:
-    chain = Chain(*(plan(f"n{position}") for position in range(len(outcomes))))
+    skipped = [outcome is StageOutcome.SKIPPED for outcome in outcomes]
+    chain = Chain(*(plan(f"n{position}", needs=["n0"] * skips) for position, skips in enumerate(skipped)))
     for position, outcome in enumerate(outcomes):
-        chain.of_stage(f"n{position}", None, finished(outcome))
+        need = "n0" if skipped[position] else None
+        chain.of_stage(f"n{position}", None, stage_finished(outcome, dependency=need))
     assert run_outcome(chain.state) is expected
     assert due(chain) == (FinishRun(outcome=expected),)
     assert due(chain, "n0") == (), "a performer is still at work"
@@ -435,7 +435,7 @@ def test_how_a_run_ends(outcomes: tuple[StageOutcome, ...], expected: RunOutcome
 
 def test_a_run_whose_stages_all_succeeded_succeeds() -> None:
     chain = after(*FROZEN, arbitration_decided())
-    chain.of_stage("build", None, finished(StageOutcome.SUCCEEDED))
+    chain.of_stage("build", None, stage_finished(StageOutcome.SUCCEEDED))
     assert due(chain) == (FinishRun(outcome=RunOutcome.SUCCEEDED),)
     chain.of_run(run_finished(RunOutcome.SUCCEEDED))
     assert due(chain) == ()
@@ -465,7 +465,7 @@ def test_a_run_at_a_ceiling_parks_once_nobody_is_busy() -> None:
 
 def test_a_run_that_is_done_ends_rather_than_parks() -> None:
     chain = Chain(plan("build"))
-    chain.of_stage("build", None, finished(StageOutcome.FAILED))
+    chain.of_stage("build", None, stage_finished(StageOutcome.FAILED))
     effects = decide(chain.state, START_US + 2 * HOUR_US)
     assert effects == (FinishRun(outcome=RunOutcome.FAILED),)
 
@@ -473,7 +473,7 @@ def test_a_run_that_is_done_ends_rather_than_parks() -> None:
 def test_a_run_does_not_end_over_a_question_that_waits_for_a_person() -> None:
     chain = Chain(plan("build"))
     chain.append([fitting(StepKind.APPROVAL_REQUESTED, chain.state, "build")])
-    chain.of_stage("build", None, finished(StageOutcome.FAILED))
+    chain.of_stage("build", None, stage_finished(StageOutcome.FAILED))
     assert due(chain) == ()
     chain.of_run(ApprovalWithdrawn(request=1, reason="its stage is finished"))
     assert due(chain) == (FinishRun(outcome=RunOutcome.FAILED),)

@@ -10,7 +10,7 @@ from fusiond.domain.fold import admit, apply, fold
 from fusiond.domain.ids import RunId
 from fusiond.domain.state import RunState
 from fusiond.domain.steps.after import Archived, Compensated, ContentErased, KnowledgeRecorded
-from fusiond.domain.steps.attempt import StageFinished, StageOutcome
+from fusiond.domain.steps.attempt import StageOutcome
 from fusiond.domain.steps.kinds import StepKind
 from fusiond.domain.steps.people import ApprovalDecided, ApprovalRequested, ApprovalWithdrawn
 from fusiond.domain.steps.record import Head, Step
@@ -39,6 +39,7 @@ from tests.fakes.payloads import (
     run_finished,
     run_resumed,
     run_started,
+    stage_finished,
     tool_called,
     tool_returned,
     tree,
@@ -47,10 +48,6 @@ from tests.fakes.payloads import (
 
 PARKED = RunParked(reason=ParkReason.TOKENS, detail="the run reached its limit of tokens")
 CANCELLED = RunCancelled(by="someone", reason="")
-
-
-def finished(outcome: StageOutcome = StageOutcome.FAILED) -> StageFinished:
-    return StageFinished(outcome=outcome, attempt=None)
 
 
 UNTIL_ACCEPTED = (
@@ -218,7 +215,7 @@ def test_limits_only_widen_and_only_by_a_person(narrowing: RunResumed) -> None:
 
 def test_a_run_does_not_finish_before_its_stages() -> None:
     chain = Chain(plan("a"), plan("b"))
-    chain.of_stage("a", None, finished())
+    chain.of_stage("a", None, stage_finished(StageOutcome.FAILED))
     with pytest.raises(IllegalStepError, match="run_finished while b is waiting"):
         chain.of_run(run_finished(RunOutcome.FAILED))
 
@@ -228,7 +225,7 @@ def test_a_run_does_not_finish_before_its_stages() -> None:
 )
 def test_a_run_that_did_not_succeed_is_over_as_failed(outcome: RunOutcome, phase: RunPhase) -> None:
     chain = Chain(plan())
-    chain.of_stage("build", None, finished())
+    chain.of_stage("build", None, stage_finished(StageOutcome.FAILED))
     state = chain.of_run(run_finished(outcome))
     assert (state.phase, state.outcome, state.result_commit) == (phase, outcome, None)
 
@@ -236,7 +233,7 @@ def test_a_run_that_did_not_succeed_is_over_as_failed(outcome: RunOutcome, phase
 @pytest.mark.parametrize("outcome", [RunOutcome.SUCCEEDED, RunOutcome.CANCELLED])
 def test_a_run_claims_no_outcome_that_it_does_not_have(outcome: RunOutcome) -> None:
     chain = Chain(plan())
-    chain.of_stage("build", None, finished())
+    chain.of_stage("build", None, stage_finished(StageOutcome.FAILED))
     with pytest.raises(IllegalStepError):
         chain.of_run(run_finished(outcome))
 
@@ -245,7 +242,7 @@ def test_a_run_claims_no_outcome_that_it_does_not_have(outcome: RunOutcome) -> N
 def test_a_cancelled_run_ends_as_cancelled(outcome: RunOutcome) -> None:
     chain = Chain(plan())
     chain.of_run(CANCELLED)
-    chain.of_stage("build", None, finished(StageOutcome.CANCELLED))
+    chain.of_stage("build", None, stage_finished(StageOutcome.CANCELLED))
     with pytest.raises(IllegalStepError, match="while cancelling"):
         chain.of_run(run_finished(outcome))
     state = chain.of_run(run_finished(RunOutcome.CANCELLED))
@@ -255,7 +252,7 @@ def test_a_cancelled_run_ends_as_cancelled(outcome: RunOutcome) -> None:
 def test_code_that_does_not_merge_is_no_success() -> None:
     chain = Chain(plan())
     chain.of_stage("build", 1, *UNTIL_ACCEPTED)
-    chain.of_stage("build", None, finished(StageOutcome.SUCCEEDED))
+    chain.of_stage("build", None, stage_finished(StageOutcome.SUCCEEDED))
     with pytest.raises(IllegalStepError, match="success claimed"):
         chain.of_run(run_finished(RunOutcome.SUCCEEDED, conflict_paths=("a.txt",)))
     state = chain.of_run(run_finished(RunOutcome.FAILED, conflict_paths=("a.txt",)))
@@ -265,7 +262,7 @@ def test_code_that_does_not_merge_is_no_success() -> None:
 def test_a_run_whose_stages_all_succeeded_may_succeed() -> None:
     chain = Chain(plan())
     chain.of_stage("build", 1, *UNTIL_ACCEPTED)
-    chain.of_stage("build", None, finished(StageOutcome.SUCCEEDED))
+    chain.of_stage("build", None, stage_finished(StageOutcome.SUCCEEDED))
     state = chain.of_run(run_finished(RunOutcome.SUCCEEDED))
     assert (state.phase, state.outcome) == (RunPhase.FINISHED, RunOutcome.SUCCEEDED)
     assert (state.result_tree, state.result_commit) == (tree("result"), commit("result"))
@@ -273,7 +270,7 @@ def test_a_run_whose_stages_all_succeeded_may_succeed() -> None:
 
 def test_what_follows_the_end_extends_the_record_and_changes_no_outcome() -> None:
     chain = Chain(plan())
-    chain.of_stage("build", None, finished())
+    chain.of_stage("build", None, stage_finished(StageOutcome.FAILED))
     ended = chain.of_run(run_finished(RunOutcome.FAILED))
     after = chain.of_run(
         ContentErased(digests=(digest("a"), digest("b")), by="someone", reason="private"),

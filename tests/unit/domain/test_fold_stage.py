@@ -8,7 +8,7 @@ from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.ids import NodeId
 from fusiond.domain.labels import Label
 from fusiond.domain.state import AttemptState, StageState
-from fusiond.domain.steps.attempt import AttemptFailed, AttemptFailure, StageFinished, StageOutcome
+from fusiond.domain.steps.attempt import AttemptFailed, AttemptFailure, BlockReason, StageOutcome
 from fusiond.domain.steps.judgement import RerunCause
 from fusiond.domain.steps.record import Payload
 from fusiond.domain.steps.turn import (
@@ -18,6 +18,7 @@ from fusiond.domain.steps.turn import (
     EffectUnknown,
     LabelsAdded,
     Locality,
+    OutputRef,
 )
 from fusiond.domain.transitions import AttemptPhase, StagePhase
 from fusiond.domain.verification import VerificationStatus
@@ -34,6 +35,7 @@ from tests.fakes.payloads import (
     plan,
     rerun_requested,
     revision_recorded,
+    stage_finished,
     tool_called,
     tool_returned,
     tree,
@@ -116,19 +118,18 @@ def test_a_stage_starts_only_after_all_that_it_needs() -> None:
     chain = Chain(plan("a"), plan("b"), plan("build", needs=["a", "b"]))
     refuses(chain, attempt_started(), "build started before a succeeded")
     for node, outcome in (("a", StageOutcome.FAILED), ("b", StageOutcome.BLOCKED)):
-        chain.of_stage(node, None, StageFinished(outcome=outcome, attempt=None))
+        chain.of_stage(node, None, stage_finished(outcome))
         refuses(chain, attempt_started(), "build started before a succeeded")
 
 
 def test_a_failed_attempt_says_why() -> None:
-    chain = after(*TURN)
-    chain.of_stage("build", 1, FAILED, at_us=START_US + 8)
+    output = OutputRef(content=content("output of setup"), total_bytes=15)
+    broken = AttemptFailed(reason=AttemptFailure.SETUP_FAILED, detail="exit code 1", output=output)
+    chain = after(attempt_started())
+    chain.of_stage("build", 1, broken, at_us=START_US + 8)
     failed = attempt(chain)
-    assert (failed.failure, failed.detail, failed.ended_us) == (
-        AttemptFailure.TIMED_OUT,
-        "timed out",
-        START_US + 8,
-    )
+    assert (failed.failure, failed.detail) == (AttemptFailure.SETUP_FAILED, "exit code 1")
+    assert (failed.failure_output, failed.ended_us) == (output, START_US + 8)
 
 
 # --- turns --------------------------------------------------------------------------------------------
@@ -279,6 +280,11 @@ def test_a_rerun_hands_on_its_feedback() -> None:
     assert again.feedback == content("feedback")
 
 
+def test_a_rerun_ends_the_gate_that_was_open() -> None:
+    chain = after(*JUDGING, gate_started("lint", 1), rerun_requested(1))
+    assert attempt(chain).open_gate is None
+
+
 # --- validation and freezing --------------------------------------------------------------------------
 
 
@@ -325,7 +331,7 @@ def test_only_the_newest_frozen_attempt_is_judged(payload: Payload) -> None:
         refuses(after(*FROZEN), payload, f"of attempt {number}", number=number)
 
 
-SUCCEEDED = StageFinished(outcome=StageOutcome.SUCCEEDED, attempt=None)
+SUCCEEDED = stage_finished(StageOutcome.SUCCEEDED)
 
 
 @pytest.mark.parametrize(
@@ -359,23 +365,22 @@ def test_what_downstream_reads_is_the_frozen_attempt() -> None:
 
 def test_a_refused_attempt_is_read_by_nobody() -> None:
     chain = after(*FROZEN, arbitration_decided(VerificationStatus.FAIL))
-    chain.of_stage("build", None, StageFinished(outcome=StageOutcome.FAILED, attempt=None))
+    chain.of_stage("build", None, stage_finished(StageOutcome.FAILED))
     assert stage(chain).frozen is None
 
 
 @pytest.mark.parametrize("payloads", [TURN, JUDGING, BOTH_GATES])
 def test_a_stage_does_not_finish_over_an_open_attempt(payloads: tuple[Payload, ...]) -> None:
-    failed = StageFinished(outcome=StageOutcome.FAILED, attempt=None)
+    failed = stage_finished(StageOutcome.FAILED)
     refuses(after(*payloads), failed, "stage_finished while attempt 1 is", number=None)
 
 
 def test_a_finished_stage_says_why_it_could_not() -> None:
-    chain = Chain(plan("a"), plan("build", needs=["a"]))
-    conflict = StageFinished(
-        outcome=StageOutcome.CODE_CONFLICT, attempt=None, conflict_paths=("a.txt",), detail="conflict"
-    )
-    skipped = StageFinished(outcome=StageOutcome.SKIPPED, attempt=None, dependency=NodeId("a"))
-    chain.of_stage("a", None, conflict)
-    chain.of_stage("build", None, skipped)
-    assert (stage(chain, "a").conflict_paths, stage(chain, "a").detail) == (("a.txt",), "conflict")
-    assert (stage(chain).outcome, stage(chain).dependency) == (StageOutcome.SKIPPED, "a")
+    chain = Chain(plan("a"), plan("build", needs=["a"]), plan("c"))
+    chain.of_stage("a", None, stage_finished(StageOutcome.CODE_CONFLICT))
+    chain.of_stage("build", None, stage_finished(StageOutcome.SKIPPED, dependency="a"))
+    chain.of_stage("c", None, stage_finished(StageOutcome.BLOCKED))
+    conflict, skipped, blocked = chain.state.stages.values()
+    assert (conflict.outcome, conflict.conflict_paths) == (StageOutcome.CODE_CONFLICT, ("shared.txt",))
+    assert (skipped.outcome, skipped.dependency) == (StageOutcome.SKIPPED, "a")
+    assert (blocked.outcome, blocked.block) == (StageOutcome.BLOCKED, BlockReason.STORAGE)

@@ -8,7 +8,7 @@ from fusiond.domain.artifacts import ProblemCode
 from fusiond.domain.errors import IllegalStepError
 from fusiond.domain.fold import admit, fold
 from fusiond.domain.gates import ProcessOutcome
-from fusiond.domain.steps.attempt import AttemptFailed, AttemptFailure, StageFinished, StageOutcome
+from fusiond.domain.steps.attempt import AttemptFailed, AttemptFailure, StageOutcome
 from fusiond.domain.steps.judgement import RerunCause
 from fusiond.domain.steps.kinds import StepKind
 from fusiond.domain.steps.run import ParkReason, RunCancelled, RunOutcome, RunParked
@@ -27,6 +27,7 @@ from tests.fakes.payloads import (
     rerun_requested,
     revision_recorded,
     run_finished,
+    stage_finished,
     tool_called,
     tool_returned,
     turn_started,
@@ -154,7 +155,7 @@ def failed() -> Chain:
 
 def succeeded() -> Chain:
     chain = accepted()
-    chain.of_stage("build", None, StageFinished(outcome=StageOutcome.SUCCEEDED, attempt=None))
+    chain.of_stage("build", None, stage_finished(StageOutcome.SUCCEEDED, 1))
     return chain
 
 
@@ -319,7 +320,7 @@ def running() -> Chain:
 
 def done() -> Chain:
     chain = running()
-    chain.of_stage("build", None, StageFinished(outcome=StageOutcome.FAILED, attempt=None))
+    chain.of_stage("build", None, stage_finished(StageOutcome.FAILED))
     return chain
 
 

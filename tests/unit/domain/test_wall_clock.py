@@ -3,11 +3,19 @@
 import pytest
 
 from fusiond.domain.decide import ceiling, wall_clock_left_us
-from fusiond.domain.steps.attempt import StageFinished, StageOutcome
+from fusiond.domain.steps.attempt import StageOutcome
 from fusiond.domain.steps.run import ParkReason, ResumeCause, RunCancelled, RunOutcome, RunParked
 from fusiond.domain.steps.turn import Amounts, BudgetReserved
 from tests.fakes.chains import START_US, Chain
-from tests.fakes.payloads import attempt_started, limits, plan, run_finished, run_resumed, turn_started
+from tests.fakes.payloads import (
+    attempt_started,
+    limits,
+    plan,
+    run_finished,
+    run_resumed,
+    stage_finished,
+    turn_started,
+)
 
 SECOND_US = 1_000_000
 PARKED = RunParked(reason=ParkReason.COST, detail="")
@@ -50,7 +58,7 @@ def test_a_run_that_is_cancelled_while_parked_did_not_work_meanwhile() -> None:
 
 def test_it_ends_with_the_run() -> None:
     chain = Chain(plan())
-    chain.of_stage("build", None, StageFinished(outcome=StageOutcome.FAILED, attempt=None), at_us=at(8))
+    chain.of_stage("build", None, stage_finished(StageOutcome.FAILED), at_us=at(8))
     chain.of_run(run_finished(RunOutcome.FAILED), at_us=at(9))
     assert spent(chain, 1_000) == 9
 
