@@ -18,7 +18,7 @@ HEAD_BYTES = 8 * 1024
 TAIL_BYTES = 24 * 1024
 MAX_PROBLEMS = 100
 MAX_BYTES = 60 * 1024
-"""A feedback stays below the bound of small content, so it commits with its step."""
+"""A feedback is read by an agent: more than this helps nobody."""
 
 
 async def output_text(

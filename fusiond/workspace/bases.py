@@ -92,7 +92,8 @@ class Bases:
 
     async def _packed_ancestor(self, commit: CommitId, place: Place) -> CommitId | None:
         for each in await asyncio.to_thread(self._whole_bases):
-            if await is_ancestor(self.git, place, each, commit):
+            # Another process may have packed the base itself meanwhile.
+            if each != commit and await is_ancestor(self.git, place, each, commit):
                 return each
         return None
 
@@ -133,11 +134,14 @@ class Bases:
                 file.write(f"../../{onto}.git/objects\n")
         sync_directory(f"{making}/objects/pack")
         write_stamp(making, facts)
-        # What stands there without a stamp is damaged, and never trusted.
-        self.layout.discard(self.layout.base(commit))
+        target = self.layout.base(commit)
+        if os.path.lexists(target) and not self.is_packed(commit):
+            # What stands there without a stamp is damaged, and never trusted.
+            self.layout.discard(target)
         try:
-            os.rename(making, self.layout.base(commit))
+            os.rename(making, target)
         except OSError:
+            # Another process packed the same base first.
             if not self.is_packed(commit):
                 raise
         sync_directory(self.layout.bases)

@@ -19,7 +19,6 @@ from fusiond.workspace.disk.layout import (
     git_directory,
     storing,
     sync_directory,
-    write_file,
 )
 from fusiond.workspace.disk.removal import remove_tree
 from fusiond.workspace.plumbing.git import QUICK_S, Git, Place, Signature
@@ -48,7 +47,6 @@ class Store:
     layout: Layout
     reader: ObjectReader = field(init=False)
     _refs: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
-    _generation: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         """Prepare the reader; no process starts before it is needed."""
@@ -59,9 +57,16 @@ class Store:
         """The repository as git sees it."""
         return Place(git_dir=self.layout.repo)
 
+    @property
+    def _alternates(self) -> str:
+        return f"{self.layout.objects}/info/alternates"
+
     def generation(self) -> int:
         """Return a number that changes whenever another base is borrowed from."""
-        return self._generation
+        try:
+            return os.stat(self._alternates).st_size
+        except FileNotFoundError:
+            return 0
 
     @property
     def object_format(self) -> str:
@@ -93,15 +98,21 @@ class Store:
 
     async def borrow(self, commit: CommitId) -> None:
         """Make a packed base's objects part of the repository, without copying them."""
-        path = f"{self.layout.objects}/info/alternates"
-        line = f"../../bases/{commit}.git/objects\n"
         async with self._refs:
-            text = Path(path).read_text(encoding="utf-8") if os.path.exists(path) else ""
-            if line not in text.splitlines(keepends=True):
-                with storing("the workspace's own repository"):
-                    write_file(path, text + line)
-                    sync_directory(os.path.dirname(path))
-                self._generation += 1
+            with storing("the workspace's own repository"):
+                await asyncio.to_thread(self._add_alternate, f"../../bases/{commit}.git/objects\n")
+
+    def _add_alternate(self, line: str) -> None:
+        path = Path(self._alternates)
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        if line in text.splitlines(keepends=True):
+            return
+        # One short append: a second process that does the same at the same time loses nothing.
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line if text.endswith("\n") or not text else f"\n{line}")
+            file.flush()
+            os.fsync(file.fileno())
+        sync_directory(os.path.dirname(self._alternates))
 
     async def pin(self, ref: str, commit: CommitId) -> None:
         """Create a ref that then never moves; the same call again changes nothing.

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 MORTAL = (sys.executable, "-P", "-m", "tests.crash.mortal_daemon")
+BARE = (sys.executable, "-P", "-m", "tests.crash.bare_daemon")
 IDENTITY = ("-c", "user.name=Test Author", "-c", "user.email=author@example.invalid")
 KEY = "crash-harness-submit"
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -58,10 +59,10 @@ class Ground:
             **plan.environment(),
         }
 
-    def start(self, plan: Plan) -> None:
+    def start(self, plan: Plan, command: Sequence[str] = MORTAL) -> None:
         """Start a daemon that follows `plan`; it may die before it answers."""
         with contextlib.suppress(UnreachableError):
-            start_daemon(self.workspace, self.environ(plan), product=PRODUCT_VERSION, command=MORTAL)
+            start_daemon(self.workspace, self.environ(plan), product=PRODUCT_VERSION, command=command)
 
     def connect(self, plan: Plan) -> Connection:
         """Connect to the daemon that runs."""
@@ -125,7 +126,7 @@ def _is_daemon(pid: int, marker: bytes) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
-    return b"mortal_daemon" in command and marker in command and state != "Z"
+    return b"_daemon" in command and marker in command and state != "Z"
 
 
 def make_ground(place: Path, example: Path) -> Ground:

@@ -2,13 +2,13 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.crash.aftermath import Aftermath, Ending, complaints, fingerprint, read_ledger
-from tests.crash.ground import Ground, make_ground
+from tests.crash.ground import MORTAL, Ground, make_ground
 from tests.crash.points import Plan
 
 
@@ -51,6 +51,19 @@ def crash(example: Example, point: tuple[str, int], expected: Ending) -> list[st
         if fingerprint(ground.repository) != before:
             found.append("the user's checkout or .git changed")
     return [f"crash at {point[0]} #{point[1]}: {each}" for each in found]
+
+
+def run_to_end(
+    ground: Ground, flow: str, plan: Plan, *, command: Sequence[str] = MORTAL, stop: bool = True
+) -> str:
+    """Submit a flow to a daemon that does not die, follow it to its end, return the run's id."""
+    ground.start(plan, command)
+    run = ground.submit(plan, flow)
+    assert run is not None, "the daemon did not answer"
+    assert ground.follow(plan, run), "the daemon died"
+    if stop:
+        ground.stop(plan)
+    return run
 
 
 def _run(ground: Ground, example: Example, first: Plan, second: Plan) -> Aftermath:

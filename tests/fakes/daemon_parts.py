@@ -120,10 +120,15 @@ class WrittenOutput:
 
 @dataclass
 class Desk:
-    """Handlers that count: `submitted` holds the flow of every submission that was performed."""
+    """Handlers that count.
+
+    `asked` counts submissions that reached the handler, `submitted` holds the flows of
+    those that were performed; `before_submit` may hold them back or refuse them.
+    """
 
     ledger: FedLedger
     submitted: list[str] = field(default_factory=list)
+    asked: int = 0
     before_submit: Callable[[RunSubmitParams], Awaitable[None]] | None = None
 
     def handlers(self) -> Handlers:
@@ -141,6 +146,7 @@ class Desk:
         return RunList(runs=(), epoch=self.ledger.name, position=len(self.ledger.steps))
 
     async def submit(self, params: RunSubmitParams, context: Context) -> RunRef:
+        self.asked += 1
         if self.before_submit is not None:
             await self.before_submit(params)
         self.submitted.append(params.flow)

@@ -7,7 +7,6 @@ same worktree (`engine.md`, Failure boundaries).
 
 from dataclasses import replace
 
-from fusiond.domain.digest import ref_of
 from fusiond.domain.effects import FreezeAttempt
 from fusiond.domain.errors import StorageError
 from fusiond.domain.steps.attempt import (
@@ -69,7 +68,11 @@ async def _record_validation(
     ctx: StageContext, effect: FreezeAttempt, staged: Staged, committed: CommittedTree
 ) -> bool:
     """Record what was found; say whether it may be frozen as it is."""
-    report = problems_report(staged.problems) if staged.problems else None
+    report = None
+    if staged.problems:
+        # It may quote an artifact, and artifact bytes never enter a database.
+        body = problems_report(staged.problems)
+        report = await ctx.services.content.put(ctx.run.chain.run, body)
     state = ctx.attempt
     await ctx.record(
         effect.attempt,
@@ -78,9 +81,8 @@ async def _record_validation(
             problems=tuple(each.code for each in staged.problems),
             tree=committed.revision.tree,
             outputs=staged.outputs,
-            report=None if report is None else ref_of(report),
+            report=report,
         ),
-        content=() if report is None else (report,),
     )
     unchanged = (staged.outputs, committed.revision.tree) == (state.outputs, state.tree)
     return unchanged and not staged.problems

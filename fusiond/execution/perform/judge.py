@@ -1,7 +1,6 @@
 """Performs RecordRevision, RunGate and RequestRerun."""
 
 from fusiond.domain.decide_attempt import describe
-from fusiond.domain.digest import ref_of
 from fusiond.domain.effects import RecordRevision, RequestRerun, RunGate
 from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.ids import AttemptNumber
@@ -79,6 +78,8 @@ async def perform_rerun(ctx: StageContext, effect: RequestRerun) -> None:
     if effect.cause is RerunCause.GATE_CHANGED_CODE:
         parts.append(changed_feedback())
     body = feedback_bytes(parts, ctx.run.started.limits.repair_reruns - effect.number)
+    # It quotes output, and output never enters a database.
+    feedback = await ctx.services.content.put(ctx.run.chain.run, body)
     await ctx.record(
         effect.attempt,
         RerunRequested(
@@ -86,9 +87,8 @@ async def perform_rerun(ctx: StageContext, effect: RequestRerun) -> None:
             cause=effect.cause,
             gate=effect.gate,
             problems=effect.problems,
-            feedback=ref_of(body),
+            feedback=feedback,
         ),
-        content=(body,),
     )
 
 

@@ -13,6 +13,7 @@ from fusiond.sandbox.inside import kernel
 
 PIPE_BYTES = 1 << 20
 _PUMP_BYTES = 64 << 20
+_BLOCK_BYTES = 64 << 10  # no file system of ours has larger ones
 _SMALLEST_SLACK = 64 << 10
 _LARGEST_SLACK = 8 << 20
 
@@ -114,8 +115,10 @@ class Capture:
         end = self.total - self._tail
         if end <= self._hole_end:
             return
+        # A block comes back only when one punch covers all of it: begin where the last one's began.
+        start = max(self._head, self._hole_end - self._hole_end % _BLOCK_BYTES)
         try:
-            punched = self._punch_hole(self._log, self._hole_end, end - self._hole_end)
+            punched = self._punch_hole(self._log, start, end - start)
         except OSError as error:
             self.trouble = f"storage: the output log cannot be kept short: {error.strerror}"
             punched = False

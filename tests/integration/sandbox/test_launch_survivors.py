@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -164,7 +164,8 @@ def stray() -> Iterator[subprocess.Popen[bytes]]:
         assert process.stdout is not None
         process.stdout.readline()
         yield process
-        process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # its own session: the shell and its sleep
 
 
 def marker_of(process: subprocess.Popen[bytes]) -> str:

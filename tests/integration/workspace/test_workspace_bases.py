@@ -235,8 +235,10 @@ class TestNothingOfTheUsersRuns:
         with pytest.raises(RefusedError):
             await workspace.resolve_base(None, include_dirty=False)
         base = await workspace.resolve_base(None, include_dirty=True)
+        assert not marker.exists(), marker.read_text()
         site.git("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "reset", "-q", "--hard")
-        marker.unlink(missing_ok=True)
+        assert marker.exists(), "the traps do not bite"
+        marker.unlink()
         await workspace.resolve_base("HEAD", include_dirty=False)
         done = await site.committed("build", {"README.md": b"by the agent\n"}, base=base)
         await site.assembly.code.diff(base, done.revision, "")

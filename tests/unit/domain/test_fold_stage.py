@@ -177,6 +177,19 @@ def test_a_further_turn_forgets_how_the_one_before_ended() -> None:
     assert (attempt(chain).turn, attempt(chain).command, attempt(chain).calls) == (2, None, 1)
 
 
+def test_a_repairing_turn_forgets_what_it_is_to_repair() -> None:
+    failed = (gate_started("lint", 1), gate_finished("lint", 1, ProcessOutcome.FAILED))
+    chain = after(*JUDGING, *failed, rerun_requested(1))
+    assert attempt(chain).failed_gate is not None
+    chain.of_stage("build", 1, turn_started(2))
+    assert attempt(chain).failed_gate is None
+    wrong = artifacts_validated(1, problems=(ProblemCode.SCHEMA,))
+    chain = after(*BOTH_GATES, wrong, rerun_requested(1, RerunCause.CONTRACT))
+    assert attempt(chain).problems == (ProblemCode.SCHEMA,)
+    chain.of_stage("build", 1, turn_started(2))
+    assert attempt(chain).problems is None
+
+
 def test_reservations_are_the_runs() -> None:
     chain = after(attempt_started(), turn_started(1))
     chain.of_stage("build", 1, BudgetReserved(reservation=1, amounts=Amounts(tokens=5)))

@@ -56,18 +56,19 @@ def test_head_and_tail_are_true(sizes: list[int], cap: int, seed: int, tmp_path_
     offset, length = cap // 2, len(written) - cap
     assert capture.hole == (offset, length)
     assert kept == written[:offset] + bytes(length) + written[offset + length :]
-    # Of each end at most one block is kept in part.
-    assert log.stat().st_blocks * 512 <= cap + 2 * 4096 + 4096
+    # Of head and tail at most one block each is kept in part; the file system's own index may take one.
+    assert log.stat().st_blocks * 512 <= cap + 3 * 4096
 
 
 def test_disk_use_is_bounded_meanwhile(tmp_path: Path) -> None:
+    # An eighth of the cap is the slack; one piece comes before it is noticed.
     cap, piece = 1 << 20, b"z" * 60_000
     log = tmp_path / "log"
     with capturing(log, cap) as (capture, write_end):
         for _ in range(200):
             os.write(write_end, piece)
             capture.pump()
-            assert log.stat().st_blocks * 512 <= cap * 5 // 4 + 4 * 4096 + len(piece)
+            assert log.stat().st_blocks * 512 <= cap + cap // 8 + len(piece) + 3 * 4096
 
 
 def never(_descriptor: int, _offset: int, _length: int) -> bool:
