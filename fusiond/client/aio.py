@@ -45,8 +45,9 @@ BATCH_PUSHES = 500
 class Subscription:
     """Pushes of one subscription, in order. Made by an `AsyncConnection`."""
 
-    def __init__(self, number: int, *, tolerant: bool) -> None:
+    def __init__(self, number: int, *, tolerant: bool, limit: int) -> None:
         self.number = number
+        self._limit = limit
         self._tolerant = tolerant
         self._waiting: list[dict[str, Plain]] = []
         self._woken = asyncio.Event()
@@ -84,7 +85,7 @@ class Subscription:
         """Take a push; False when the reader is too far behind, which ends the subscription."""
         if self._end is not None:
             return True
-        if len(self._waiting) >= QUEUED_PUSHES:
+        if len(self._waiting) >= self._limit:
             self.end(TryAgainError("this reader fell too far behind", cure="subscribe again"))
             return False
         self._waiting.append(message)
@@ -98,9 +99,14 @@ class Subscription:
 
 
 class AsyncConnection(asyncio.Protocol):
-    """One greeted connection. Made by `connect`."""
+    """One greeted connection. Made by `connect`.
 
-    def __init__(self) -> None:
+    Args:
+        queued_pushes: see `QUEUED_PUSHES`.
+    """
+
+    def __init__(self, queued_pushes: int = QUEUED_PUSHES) -> None:
+        self._queued_pushes = queued_pushes
         self._decoder = FrameDecoder()
         self._transport: asyncio.Transport | None = None
         self._calls: dict[int, asyncio.Future[Reply]] = {}
@@ -238,7 +244,7 @@ class AsyncConnection(asyncio.Protocol):
         self._opening.discard(reply.id)
         number = envelope.number(reply.result, "subscription")
         tolerant = self.welcome.protocol.minor > PROTOCOL_MINOR
-        self._subscriptions[number] = Subscription(number, tolerant=tolerant)
+        self._subscriptions[number] = Subscription(number, tolerant=tolerant, limit=self._queued_pushes)
 
     def _push(self, number: int, message: dict[str, Plain]) -> None:
         subscription = self._subscriptions.get(number)
@@ -267,9 +273,21 @@ class AsyncConnection(asyncio.Protocol):
 
 
 async def connect(
-    workspace: Workspace, environ: Mapping[str, str], *, product: str, client: str
+    workspace: Workspace,
+    environ: Mapping[str, str],
+    *,
+    product: str,
+    client: str,
+    queued_pushes: int = QUEUED_PUSHES,
 ) -> AsyncConnection:
     """Connect to the running daemon of a workspace.
+
+    Args:
+        workspace: whose daemon.
+        environ: where it may be met.
+        product: this program's version of Fusion.
+        client: which program this is.
+        queued_pushes: see `QUEUED_PUSHES`.
 
     Raises:
         UnreachableError: none is running.
@@ -280,7 +298,7 @@ async def connect(
     pid = peer_pid(wire)
     wire.setblocking(False)
     loop = asyncio.get_running_loop()
-    _, connection = await loop.create_unix_connection(AsyncConnection, sock=wire)
+    _, connection = await loop.create_unix_connection(lambda: AsyncConnection(queued_pushes), sock=wire)
     try:
         welcome = await connection.greet(product, client)
         check_daemon(welcome.protocol.major, welcome.path, workspace, pid)

@@ -5,7 +5,7 @@ observes, the versions of payloads, and the fields that a step's hash covers
 (`engine.md`, Ledger). Owns no storage.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
 from typing import NamedTuple, get_type_hints
@@ -29,7 +29,9 @@ _PARTS = frozenset({"v", "compared", "observed"})
 Fields = dict[str, JsonValue]
 Upcaster = Callable[[Fields, Fields], tuple[Fields, Fields]]
 
-UPCASTERS: dict[tuple[StepKind, int], Upcaster] = {}
+Upcasters = Mapping[tuple[StepKind, int], Upcaster]
+
+UPCASTERS: Upcasters = {}
 """By kind and old version `v`: turns the (compared, observed) fields of `v` into those of `v` + 1."""
 
 
@@ -93,7 +95,7 @@ def encode_payload(payload: Payload) -> bytes:
     )
 
 
-def decode_payload(kind: str, data: bytes) -> Payload:
+def decode_payload(kind: str, data: bytes, upcasters: Upcasters = UPCASTERS) -> Payload:
     """Return the payload of stored bytes, brought up to the version this Fusion writes.
 
     Raises:
@@ -105,7 +107,10 @@ def decode_payload(kind: str, data: bytes) -> Payload:
     if version > record.v:
         raise _newer(f"step {kind!r} in version {version}", f"version {record.v} or older")
     while version < record.v:
-        compared, observed = UPCASTERS[record.kind, version](compared, observed)
+        upcast = upcasters.get((record.kind, version))
+        if upcast is None:
+            raise CorruptError(f"the payload of a {kind!r} step has version {version}, which never was")
+        compared, observed = upcast(compared, observed)
         version += 1
     expected = marks(record.kind)
     if compared.keys() != expected.compared or observed.keys() != expected.observed:
@@ -113,9 +118,7 @@ def decode_payload(kind: str, data: bytes) -> Payload:
     try:
         return structure(record, {**compared, **observed}, strict=True)
     except InvalidError as error:
-        raise CorruptError(
-            f"the payload of a {kind!r} step: {error.found}", expected=error.expected
-        ) from error
+        raise CorruptError(f"the payload of a {kind!r} step: {error.found}", expected=error.expected) from error
 
 
 def _record(kind: str) -> type[Payload]:

@@ -10,13 +10,13 @@ import errno
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fusiond.domain.digest import ContentRef, Digest
+from fusiond.domain.digest import ContentRef, Digest, parse_digest
 from fusiond.domain.errors import CorruptError, NotFoundError, StorageError
-from fusiond.domain.ids import RunId
+from fusiond.domain.ids import RunId, parse_run_id
 
 CHUNK_BYTES = 1024 * 1024
 _FRESH = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -25,15 +25,24 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @contextmanager
 def storing(what: str) -> Iterator[None]:
-    """Turn what the disk refuses into StorageError."""
+    """Turn what the disk refuses while writing into StorageError."""
     try:
         yield
     except OSError as error:
         raise StorageError(
-            f"{what}: {error.strerror}",
+            f"{what} could not be written: {error.strerror}",
             state="nothing was stored",
             cure="free disk space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "check the disk",
         ) from error
+
+
+@contextmanager
+def loading(what: str) -> Iterator[None]:
+    """Turn what the disk refuses while reading into StorageError."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{what} could not be read: {error.strerror}", cure="check the disk") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +62,11 @@ class Objects:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def of_run(self, run: RunId, digest: Digest) -> Path:
-        """Return the path by which a run reads a digest."""
-        return self.root / "runs" / run / digest
+        """Return the path by which a run reads a digest. InvalidError for words that are neither."""
+        return self.root / "runs" / parse_run_id(run) / parse_digest(digest)
 
     def write(self, run: RunId, data: bytes, ref: ContentRef, token: str) -> None:
         """Store bytes durably for a run. Nothing is left half-stored."""
-        if self.of_run(run, ref.digest).exists():
-            return
         fresh = self.temporary / token
         try:
             descriptor = os.open(fresh, _FRESH, 0o400)
@@ -68,22 +75,26 @@ class Objects:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            self.keep(run, fresh, ref.digest)
+            self.keep(run, fresh, ref)
         finally:
             fresh.unlink(missing_ok=True)
 
-    def keep(self, run: RunId, fresh: Path, digest: Digest) -> None:
+    def keep(self, run: RunId, fresh: Path, ref: ContentRef) -> None:
         """Link a finished, synced file under its digest and for its run, durably."""
-        whole = self.root / "sha256" / digest[:2] / digest[2:]
-        linked = self.of_run(run, digest)
+        whole = self.root / "sha256" / ref.digest[:2] / ref.digest[2:]
+        linked = self.of_run(run, ref.digest)
         for directory in (whole.parent, linked.parent):
             if not directory.is_dir():
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 sync_directory(directory.parent)
-        with suppress(FileExistsError):
-            os.link(fresh, whole)
-        with suppress(FileExistsError):
-            os.link(whole, linked)
+        _link(fresh, whole, ref)
+        try:
+            _link(whole, linked, ref)
+        except OSError as error:
+            if error.errno != errno.EMLINK:
+                raise
+            # The shared file has all the links that the file system allows: this run gets its own.
+            _link(fresh, linked, ref)
         sync_directory(whole.parent)
         sync_directory(linked.parent)
 
@@ -120,6 +131,23 @@ class Objects:
         for path in unfinished:
             path.unlink()
         return len(unfinished)
+
+
+def _link(source: Path, target: Path, ref: ContentRef) -> None:
+    """Give a file another name. What is there already stays, unless its bytes are no longer those."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        if not _sound(target, ref):
+            spare = source.with_name(f"{source.name}.spare")
+            os.link(source, spare)
+            os.replace(spare, target)
+
+
+def _sound(path: Path, ref: ContentRef) -> bool:
+    with os.fdopen(os.open(path, _READ), "rb") as stream:
+        same_size = os.fstat(stream.fileno()).st_size == ref.size
+        return same_size and hashlib.file_digest(stream, "sha256").hexdigest() == ref.digest
 
 
 def damaged(run: RunId, digest: Digest, found: str) -> CorruptError:

@@ -7,36 +7,55 @@ hole was; offsets are mapped when a page is read.
 
 import hashlib
 import os
+import stat
 from pathlib import Path
 
 from fusiond.content.objects import CHUNK_BYTES, Objects, write_all
 from fusiond.domain.digest import ContentRef, Digest
+from fusiond.domain.errors import InvalidError
 from fusiond.domain.ids import RunId
 from fusiond.domain.steps.turn import OutputRef
 
-_LOG = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without O_NONBLOCK a FIFO in a log's place would keep the thread for ever.
+_LOG = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FRESH = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Hole = tuple[int, int]
 
 
 def adopt_log(objects: Objects, run: RunId, log: Path, hole: Hole | None, token: str) -> OutputRef:
-    """Make a finished log content of its run, durably; the log is gone afterwards."""
+    """Make a finished log content of its run, durably; the log is gone afterwards.
+
+    Raises:
+        OSError: the disk refuses; the log is where it was.
+        InvalidError: the log is no regular file, or the hole does not lie inside it.
+    """
     descriptor = os.open(log, _LOG)
     try:
-        total = os.fstat(descriptor).st_size
+        facts = os.fstat(descriptor)
+        _check(log, facts, hole)
+        total = facts.st_size
         if hole is None:
-            digest = _hash_whole(descriptor)
+            ref = ContentRef(digest=_hash_whole(descriptor), size=total)
             os.fchmod(descriptor, 0o400)
             os.fsync(descriptor)
-            objects.keep(run, log, digest)
-            kept = total
+            objects.keep(run, log, ref)
         else:
-            digest, kept = _copy_kept(objects, run, descriptor, hole, token)
+            ref = _copy_kept(objects, run, descriptor, hole, token)
     finally:
         os.close(descriptor)
     log.unlink()
-    return OutputRef(content=ContentRef(digest=digest, size=kept), total_bytes=total, hole=hole)
+    return OutputRef(content=ref, total_bytes=total, hole=hole)
+
+
+def _check(log: Path, facts: os.stat_result, hole: Hole | None) -> None:
+    if not stat.S_ISREG(facts.st_mode):
+        raise InvalidError(f"the log {log.name} is no regular file", expected="a file that the launcher made")
+    if hole is not None and not 0 <= hole[0] <= hole[0] + hole[1] <= facts.st_size:
+        raise InvalidError(
+            f"the log {log.name} has {facts.st_size} bytes and no room for the hole {hole[0]}+{hole[1]}",
+            expected="a hole inside the log",
+        )
 
 
 def _hash_whole(descriptor: int) -> Digest:
@@ -44,7 +63,7 @@ def _hash_whole(descriptor: int) -> Digest:
         return Digest(hashlib.file_digest(stream, "sha256").hexdigest())
 
 
-def _copy_kept(objects: Objects, run: RunId, descriptor: int, hole: Hole, token: str) -> tuple[Digest, int]:
+def _copy_kept(objects: Objects, run: RunId, descriptor: int, hole: Hole, token: str) -> ContentRef:
     start, length = hole
     fresh = objects.temporary / token
     state, kept = hashlib.sha256(), 0
@@ -58,11 +77,12 @@ def _copy_kept(objects: Objects, run: RunId, descriptor: int, hole: Hole, token:
                 offset += len(data)
                 kept += len(data)
         os.fsync(target)
-        objects.keep(run, fresh, Digest(state.hexdigest()))
+        ref = ContentRef(digest=Digest(state.hexdigest()), size=kept)
+        objects.keep(run, fresh, ref)
     finally:
         os.close(target)
         fresh.unlink(missing_ok=True)
-    return Digest(state.hexdigest()), kept
+    return ref
 
 
 def span(output: OutputRef, offset: int, limit: int) -> tuple[int, int, int]:

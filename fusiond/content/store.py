@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from fusiond.content.objects import Objects, storing
+from fusiond.content.objects import Objects, loading, storing
 from fusiond.content.outputs import adopt_log, span
 from fusiond.domain.digest import ContentRef, ref_of
 from fusiond.domain.errors import InvalidError, NotFoundError
@@ -20,6 +20,8 @@ from fusiond.ports.content import Page
 from fusiond.ports.ledger import SmallContent
 
 MAX_PAGE_BYTES = 1024 * 1024
+MAX_VERIFIED = 10_000
+"""Outputs remembered as hashed; beyond, all are hashed once more."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,199}\Z")
 
@@ -59,7 +61,11 @@ class FileContentStore:
         small = await self._small.small(run, ref)
         if small is not None:
             return small
-        return await asyncio.to_thread(self._objects.read, run, ref)
+        return await asyncio.to_thread(self._read, run, ref)
+
+    def _read(self, run: RunId, ref: ContentRef) -> bytes:
+        with loading(f"content {ref.digest[:12]} of run {run}"):
+            return self._objects.read(run, ref)
 
     def log_path(self, run: RunId, name: str) -> str:
         """Return the host path of a live output log."""
@@ -75,7 +81,10 @@ class FileContentStore:
 
         def work() -> OutputRef:
             with storing(f"output {log.name}"):
-                return adopt_log(self._objects, run, log, hole, self._token())
+                try:
+                    return adopt_log(self._objects, run, log, hole, self._token())
+                except FileNotFoundError:
+                    raise NotFoundError(f"there is no log {log.name}") from None
 
         return await asyncio.to_thread(work)
 
@@ -86,21 +95,27 @@ class FileContentStore:
         says so. The whole is hashed on its first page, and again when the file changed.
         """
         await self._check_tenant(tenant, run)
-        return await asyncio.to_thread(self._page, run, ref, offset, min(limit, MAX_PAGE_BYTES))
+        return await asyncio.to_thread(self._page, run, ref, offset, min(max(limit, 0), MAX_PAGE_BYTES))
 
     def _page(self, run: RunId, ref: OutputRef, offset: int, limit: int) -> Page:
         descriptor = self._objects.open(run, ref.content.digest)
         try:
-            facts = os.fstat(descriptor)
-            known = (ref.content.digest, facts.st_ino, facts.st_mtime_ns)
-            if known not in self._verified:
-                self._objects.verify(run, ref.content, descriptor)
-                self._verified.add(known)
-            true_offset, place, length = span(ref, offset, limit)
-            data = os.pread(descriptor, length, place)
-            return Page(offset=true_offset, total=ref.total_bytes, data=data)
+            with loading(f"output {ref.content.digest[:12]} of run {run}"):
+                self._verify(run, ref.content, descriptor)
+                true_offset, place, length = span(ref, offset, limit)
+                data = os.pread(descriptor, length, place)
         finally:
             os.close(descriptor)
+        return Page(offset=true_offset, total=ref.total_bytes, data=data)
+
+    def _verify(self, run: RunId, ref: ContentRef, descriptor: int) -> None:
+        facts = os.fstat(descriptor)
+        known = (ref.digest, facts.st_ino, facts.st_mtime_ns)
+        if known not in self._verified:
+            self._objects.verify(run, ref, descriptor)
+            if len(self._verified) >= MAX_VERIFIED:
+                self._verified.clear()
+            self._verified.add(known)
 
     async def sweep(self) -> int:
         """Remove unfinished writes and the logs of processes that no longer exist."""

@@ -86,11 +86,22 @@ class StepHub:
     Args:
         reader: the ledger.
         coalesce_s: see `COALESCE_S`.
+        tail_steps: how many steps are kept for all subscribers.
+        read_steps: see `READ_STEPS`.
     """
 
-    def __init__(self, reader: StepReader, *, coalesce_s: float = COALESCE_S) -> None:
+    def __init__(
+        self,
+        reader: StepReader,
+        *,
+        coalesce_s: float = COALESCE_S,
+        tail_steps: int = TAIL_STEPS,
+        read_steps: int = READ_STEPS,
+    ) -> None:
         self._reader = reader
         self._coalesce_s = coalesce_s
+        self._tail_steps = tail_steps
+        self._read_steps = read_steps
         self._tail: list[TailStep] = []
         self._positions: list[int] = []
         self._bytes = 0
@@ -121,17 +132,17 @@ class StepHub:
             await self._advanced.wait()
 
     async def after(self, position: int) -> Sequence[TailStep]:
-        """Return the next steps after `position`, at most `READ_STEPS`; empty when there are none."""
+        """Return the next steps after `position`, one burst at most; empty when there are none."""
         if position > self._end:
             # Nobody has read the tail for a while: it starts anew where somebody does.
             self._restart(position)
         if position == self._end:
             await self._extend()
         # Looked at again after waiting: the tail may have started anew beyond this position.
-        if position >= self._floor:
+        if True:
             start = bisect_right(self._positions, position)
-            return self._tail[start : start + READ_STEPS]
-        steps = await self._reader.feed(after_position=position, limit=READ_STEPS)
+            return self._tail[start : start + self._read_steps]
+        steps = await self._reader.feed(after_position=position, limit=self._read_steps)
         return [_tail_step(each) for each in steps]
 
     def _restart(self, position: int) -> None:
@@ -153,7 +164,7 @@ class StepHub:
             await asyncio.sleep(max(0.0, self._next_read_s - loop.time()))
             self._next_read_s = loop.time() + self._coalesce_s
             end = self._end
-            steps = await self._reader.feed(after_position=end, limit=READ_STEPS)
+            steps = await self._reader.feed(after_position=end, limit=self._read_steps)
             if end == self._end:
                 self._append([_tail_step(each) for each in steps])
         finally:
@@ -167,7 +178,7 @@ class StepHub:
         self._bytes += sum(each.size for each in steps)
         self._end = steps[-1].position
         surplus = 0
-        while len(self._tail) - surplus > TAIL_STEPS or self._bytes > TAIL_BYTES:
+        while len(self._tail) - surplus > self._tail_steps or self._bytes > TAIL_BYTES:
             self._bytes -= self._tail[surplus].size
             surplus += 1
         if surplus:

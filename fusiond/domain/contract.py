@@ -23,6 +23,7 @@ from fusiond.domain.paths import (
     glob_matches,
     glob_may_match_below,
     media_type_by_suffix,
+    parents_of,
     problem_with,
 )
 
@@ -70,43 +71,43 @@ class FileKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFact:
-    """What was found at one path.
+    """What was found at one path, where more is to be said than what the artifact is.
 
     Args:
         kind: of the file itself, or of the first part of its path that is no directory.
         blame: the path that `kind` is about.
         size: bytes that were read, or the size found where nothing was read.
-        digest: SHA-256 of the bytes that were read; None where nothing was.
-        chunks: as in `FrozenArtifact`.
+        artifact: what the bytes that were read are; None where they were not.
         changed: the file did not hold still while it was read.
-        format_problem: what the bytes lack to be of the candidate's media type.
+        format_problem: what the bytes lack to be of the media type that was asked for.
         schema_problems: violations of the output's JSON Schema, location first.
     """
 
     kind: FileKind = FileKind.REGULAR
     blame: str = ""
     size: int = 0
-    digest: Digest | None = None
-    chunks: Digest | None = None
+    artifact: FrozenArtifact | None = None
     changed: bool = False
     format_problem: str | None = None
     schema_problems: tuple[str, ...] = ()
 
 
+Fact = FrozenArtifact | FileFact
+"""What was found at a path: an artifact without a blemish, or all there is to say."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A path that is to be frozen, if it stands every test.
+class Terms:
+    """What is asked of a file that is to be frozen; files of one output share them.
 
     `guessed` says that nobody declared the media type: if the bytes are of another
     one, it is `application/octet-stream` and nothing is wrong.
     """
 
-    path: str
     output: OutputName | None
     media_type: str
     guessed: bool = False
     max_size_bytes: int
-    claim: Claim | None = None
 
 
 def select(
@@ -115,8 +116,8 @@ def select(
     found: Mapping[str, FileKind],
     *,
     extra_max_bytes: int,
-) -> tuple[Candidate, ...]:
-    """Return what is to be frozen, in order of the paths, each path once.
+) -> dict[str, Terms]:
+    """Return the paths that are to be frozen, in order, and on which terms.
 
     Args:
         contract: the node's declared outputs.
@@ -128,12 +129,12 @@ def select(
         chosen = _by_contract(contract, found)
     else:
         chosen = _by_claims(contract, claims, extra_max_bytes)
-    return tuple(chosen[path] for path in sorted(chosen))
+    return {path: chosen[path] for path in sorted(chosen)}
 
 
-def _by_contract(contract: Sequence[OutputSpec], found: Mapping[str, FileKind]) -> dict[str, Candidate]:
+def _by_contract(contract: Sequence[OutputSpec], found: Mapping[str, FileKind]) -> dict[str, Terms]:
     names = [path for path, kind in found.items() if kind is not FileKind.DIRECTORY]
-    chosen: dict[str, Candidate] = {}
+    chosen: dict[str, Terms] = {}
     # An exact path says more than a glob that happens to match it.
     for spec in sorted(contract, key=lambda each: each.path is None):
         if spec.path is not None:
@@ -141,34 +142,34 @@ def _by_contract(contract: Sequence[OutputSpec], found: Mapping[str, FileKind]) 
         else:
             paths = [each for each in names if glob_matches(spec.collect or "", each)]
         declared = _declared_type(spec)
+        shared: dict[str, Terms] = {}
         for path in paths:
-            if path not in chosen:
-                chosen[path] = Candidate(
-                    path=path,
+            media_type = declared or media_type_by_suffix(path)
+            if media_type not in shared:
+                shared[media_type] = Terms(
                     output=spec.name,
-                    media_type=declared or media_type_by_suffix(path),
+                    media_type=media_type,
                     guessed=declared is None,
                     max_size_bytes=spec.max_size_bytes,
                 )
+            chosen.setdefault(path, shared[media_type])
     return chosen
 
 
 def _by_claims(
     contract: Sequence[OutputSpec], claims: Sequence[Claim], extra_max_bytes: int
-) -> dict[str, Candidate]:
+) -> dict[str, Terms]:
     specs = {spec.name: spec for spec in contract}
-    chosen: dict[str, Candidate] = {}
+    chosen: dict[str, Terms] = {}
     for claim in claims:
         if claim.path in chosen:
             continue
         spec = specs.get(claim.output) if claim.output else None
         declared = _declared_type(spec) if spec else None
-        chosen[claim.path] = Candidate(
-            path=claim.path,
+        chosen[claim.path] = Terms(
             output=spec.name if spec else None,
             media_type=declared or claim.media_type or DEFAULT_MEDIA_TYPE,
             max_size_bytes=spec.max_size_bytes if spec else extra_max_bytes,
-            claim=claim,
         )
     return chosen
 
@@ -177,22 +178,10 @@ def _declared_type(spec: OutputSpec) -> str | None:
     return spec.media_type or ("application/json" if spec.schema else None)
 
 
-def frozen_artifacts(
-    candidates: Iterable[Candidate], facts: Mapping[str, FileFact]
-) -> tuple[FrozenArtifact, ...]:
-    """Return the identities of the candidates whose bytes were read."""
-    return tuple(
-        FrozenArtifact(
-            output=each.output,
-            path=each.path,
-            media_type=DEFAULT_MEDIA_TYPE if each.guessed and fact.format_problem else each.media_type,
-            size=fact.size,
-            digest=fact.digest,
-            chunks=fact.chunks,
-        )
-        for each in candidates
-        if (fact := facts[each.path]).digest is not None
-    )
+def frozen_artifacts(facts: Iterable[Fact]) -> tuple[FrozenArtifact, ...]:
+    """Return the identities of what was read, in the order of the facts."""
+    artifacts = [each if isinstance(each, FrozenArtifact) else each.artifact for each in facts]
+    return tuple([each for each in artifacts if each is not None])
 
 
 def outputs_digest(artifacts: Iterable[FrozenArtifact]) -> Digest:
@@ -213,8 +202,8 @@ def _identity(artifact: FrozenArtifact) -> str:
 def judge(
     contract: Sequence[OutputSpec],
     claims: Sequence[Claim] | None,
-    candidates: Sequence[Candidate],
-    facts: Mapping[str, FileFact],
+    selected: Mapping[str, Terms],
+    facts: Mapping[str, Fact],
     found: Mapping[str, FileKind],
     *,
     injected: Sequence[str] = (),
@@ -224,16 +213,19 @@ def judge(
     Args:
         contract: the node's declared outputs.
         claims: the manifest's entries, or None where the supervisor writes the manifest.
-        candidates: what `select` returned.
-        facts: for each candidate's path, what was found there.
+        selected: what `select` returned.
+        facts: for each selected path, what was found there.
         found: for each path seen in the outputs directory, what it is.
         injected: paths that the supervisor adds.
     """
     problems = [*_claim_problems(contract, claims or ())]
-    for candidate in candidates:
-        problems += _file_problems(candidate, facts[candidate.path])
-    problems += _collisions([*(each.path for each in candidates), *injected])
-    problems += _contract_problems(contract, candidates, found)
+    claimed: dict[str, Claim] = {}
+    for claim in claims or ():
+        claimed.setdefault(claim.path, claim)
+    for path, terms in selected.items():
+        problems += _file_problems(path, terms, facts[path], claimed.get(path))
+    problems += _collisions([*selected, *injected])
+    problems += _contract_problems(contract, selected, found)
     return tuple(problems)
 
 
@@ -314,41 +306,43 @@ def _asks_for(spec: OutputSpec, path: str) -> bool:
     return spec.collect is not None and glob_matches(spec.collect, path)
 
 
-def _file_problems(candidate: Candidate, fact: FileFact) -> Iterator[ContractProblem]:
-    path = candidate.path
+def _file_problems(path: str, terms: Terms, fact: Fact, claim: Claim | None) -> Sequence[ContractProblem]:
     if (reason := problem_with(path)) is not None:
-        yield problem(ProblemCode.NAME_REFUSED, path, f"the name {reason}", "a plain relative name")
-        return
+        return (problem(ProblemCode.NAME_REFUSED, path, f"the name {reason}", "a plain relative name"),)
+    if isinstance(fact, FrozenArtifact):
+        if fact.size <= terms.max_size_bytes and claim is None:
+            return ()
+        fact = FileFact(size=fact.size, artifact=fact)
     if fact.kind is FileKind.MISSING:
-        yield problem(ProblemCode.FILE_MISSING, path, "no file", "a regular file")
-        return
+        return (problem(ProblemCode.FILE_MISSING, path, "no file", "a regular file"),)
     if fact.kind is not FileKind.REGULAR:
         about = f"{fact.blame} is {fact.kind.value}" if fact.blame != path else fact.kind.value
-        yield problem(ProblemCode.FILE_KIND, path, about, "a regular file with one link")
-        return
-    if fact.size > candidate.max_size_bytes:
+        return (problem(ProblemCode.FILE_KIND, path, about, "a regular file with one link"),)
+    return [*_content_problems(path, terms, fact), *_mismatches(path, fact, claim)]
+
+
+def _content_problems(path: str, terms: Terms, fact: FileFact) -> Iterator[ContractProblem]:
+    # Nothing but its size keeps a regular file from being read.
+    if fact.size > terms.max_size_bytes or fact.artifact is None:
         yield problem(
-            ProblemCode.SIZE_LIMIT, path, f"{fact.size} bytes", f"at most {candidate.max_size_bytes} bytes"
+            ProblemCode.SIZE_LIMIT, path, f"{fact.size} bytes", f"at most {terms.max_size_bytes} bytes"
         )
-    elif fact.changed or fact.digest is None:
+    if fact.changed:
         yield problem(ProblemCode.FILE_CHANGED, path, "it changed while it was read", "a file at rest")
-    yield from _mismatches(candidate, fact)
-    if fact.format_problem is not None and not candidate.guessed:
-        yield problem(ProblemCode.MEDIA_TYPE, path, fact.format_problem, candidate.media_type)
+    if fact.format_problem is not None and not terms.guessed:
+        yield problem(ProblemCode.MEDIA_TYPE, path, fact.format_problem, terms.media_type)
     for each in fact.schema_problems:
         yield problem(ProblemCode.SCHEMA, path, each, "what the output's JSON Schema asks for")
 
 
-def _mismatches(candidate: Candidate, fact: FileFact) -> Iterator[ContractProblem]:
-    claim = candidate.claim
+def _mismatches(path: str, fact: FileFact, claim: Claim | None) -> Iterator[ContractProblem]:
     if claim is None:
         return
     if claim.size is not None and claim.size != fact.size:
-        yield problem(
-            ProblemCode.SIZE_MISMATCH, candidate.path, f"{fact.size} bytes", f"{claim.size} as listed"
-        )
-    if claim.sha256 is not None and fact.digest is not None and claim.sha256 != fact.digest:
-        yield problem(ProblemCode.DIGEST_MISMATCH, candidate.path, fact.digest, f"{claim.sha256} as listed")
+        yield problem(ProblemCode.SIZE_MISMATCH, path, f"{fact.size} bytes", f"{claim.size} as listed")
+    digest = fact.artifact.digest if fact.artifact else None
+    if claim.sha256 is not None and digest is not None and claim.sha256 != digest:
+        yield problem(ProblemCode.DIGEST_MISMATCH, path, digest, f"{claim.sha256} as listed")
 
 
 def _collisions(paths: Sequence[str]) -> Iterator[ContractProblem]:
@@ -363,28 +357,20 @@ def _collisions(paths: Sequence[str]) -> Iterator[ContractProblem]:
                 "names that differ on every system",
             )
         names.setdefault(key, path)
-    for parent in sorted({parent for path in paths for parent in _parents(path)}):
+    for parent in sorted(parents_of(paths)):
         if (file := names.get(collision_key(parent))) is not None:
             yield problem(ProblemCode.NAME_COLLISION, parent, f"{file} is a file", "a directory or a file")
 
 
-def _parents(path: str) -> Iterator[str]:
-    end = path.rfind("/")
-    while end > 0:
-        yield path[:end]
-        end = path.rfind("/", 0, end)
-
-
 def _contract_problems(
-    contract: Sequence[OutputSpec], candidates: Sequence[Candidate], found: Mapping[str, FileKind]
+    contract: Sequence[OutputSpec], selected: Mapping[str, Terms], found: Mapping[str, FileKind]
 ) -> Iterator[ContractProblem]:
-    listed = {each.path for each in candidates}
-    given = {each.output for each in candidates}
-    others = [(path, kind) for path, kind in found.items() if path not in listed]
+    given = {each.output for each in selected.values()}
+    others = [(path, kind) for path, kind in found.items() if path not in selected]
     for spec in contract:
         unlisted = [each for path, kind in others if (each := _unlisted(spec, path, kind))]
         yield from unlisted
-        attempted = spec.optional or spec.name in given or any(_asks_for(spec, each) for each in listed)
+        attempted = spec.optional or spec.name in given or any(_asks_for(spec, each) for each in selected)
         if not attempted and not unlisted:
             wanted = spec.path or f"at least one file that matches {spec.collect}"
             yield problem(ProblemCode.OUTPUT_MISSING, spec.name, "no file", wanted)

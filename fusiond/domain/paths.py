@@ -7,6 +7,7 @@ type that a suffix suggests. What a name refers to on disk is `snapshots`.
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 
 MAX_COMPONENT_BYTES = 255
@@ -111,6 +112,17 @@ def collision_key(path: str) -> str:
     folded = unicodedata.normalize("NFD", seen).casefold()
     folded = unicodedata.normalize("NFKD", folded).casefold()
     return unicodedata.normalize("NFKD", folded)
+
+
+def parents_of(paths: Iterable[str]) -> set[str]:
+    """Return every directory on the way to the paths."""
+    parents: set[str] = set()
+    for path in paths:
+        end = path.rfind("/")
+        while end > 0 and path[:end] not in parents:
+            parents.add(path[:end])
+            end = path.rfind("/", 0, end)
+    return parents
 
 
 def problem_with_glob(pattern: str) -> str | None:

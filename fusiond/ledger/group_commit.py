@@ -6,14 +6,13 @@ steps: those are triggers (`ledger.schema`).
 """
 
 import asyncio
-import sqlite3
 from collections import deque
 from dataclasses import dataclass, field
 
 import aiosqlite
 
 from fusiond.domain.errors import FusionError, StorageError
-from fusiond.ledger.failures import as_fusion_error
+from fusiond.ledger.failures import FAILURES, as_fusion_error
 from fusiond.ledger.rows import MAX_ROWS, BatchRows, insert_statement, insert_values
 
 MAX_GROUP_BYTES = 8 * 1024 * 1024
@@ -36,10 +35,13 @@ class GroupCommit:
     def __init__(self, connection: aiosqlite.Connection) -> None:
         self._connection = connection
         self._waiting: deque[_Waiting] = deque()
-        self._writing = False
         self._closed = False
+        # Cleared while somebody writes or waits to.
+        self._idle = asyncio.Event()
+        self._idle.set()
         # The position of the next step; None when it must be asked for.
         self._next: int | None = None
+        # The event loop holds tasks weakly, so one that nobody keeps may vanish.
         self._drain: asyncio.Task[None] | None = None
 
     async def write(self, batch: BatchRows) -> int:
@@ -50,12 +52,12 @@ class GroupCommit:
                 `ledger.failures` maps them; nothing of the batch was written.
         """
         if self._closed:
-            raise StorageError("the ledger is closed")
-        if self._writing:
+            raise StorageError("the ledger is closed", state="nothing was appended")
+        if not self._idle.is_set():
             waiting = _Waiting(batch=batch)
             self._waiting.append(waiting)
             return await waiting.done
-        self._writing = True
+        self._idle.clear()
         try:
             return await self._write_alone(batch)
         finally:
@@ -64,14 +66,13 @@ class GroupCommit:
     async def close(self) -> None:
         """Write what waits; refuse what comes later."""
         self._closed = True
-        if self._drain is not None:
-            await self._drain
+        await self._idle.wait()
 
     def _hand_over(self) -> None:
         if self._waiting:
             self._drain = asyncio.get_running_loop().create_task(self._write_groups())
         else:
-            self._writing = False
+            self._idle.set()
 
     async def _write_groups(self) -> None:
         try:
@@ -80,15 +81,19 @@ class GroupCommit:
                 # Let the callers just answered come back first: they are the next group.
                 await asyncio.sleep(0)
         finally:
-            self._writing = False
+            # Only when this task itself was cancelled is anybody left; nothing of theirs was written.
+            for each in self._waiting:
+                each.done.cancel()
+            self._waiting.clear()
+            self._idle.set()
 
     def _next_group(self) -> list[_Waiting]:
-        group = [self._waiting.popleft()]
-        rows, size = len(group[0].batch.rows), group[0].batch.size_bytes
+        group: list[_Waiting] = []
+        rows = size = 0
         while self._waiting:
             batch = self._waiting[0].batch
             rows, size = rows + len(batch.rows), size + batch.size_bytes
-            if rows > MAX_ROWS or size > MAX_GROUP_BYTES:
+            if group and (rows > MAX_ROWS or size > MAX_GROUP_BYTES):
                 break
             group.append(self._waiting.popleft())
         return group
@@ -96,17 +101,21 @@ class GroupCommit:
     async def _write_group(self, group: list[_Waiting]) -> None:
         try:
             last = await self._insert([each.batch for each in group])
-        except sqlite3.Error:
+        except FAILURES:
             for each in group:
                 await self._answer_singly(each)
             return
+        except BaseException:
+            for each in group:
+                each.done.cancel()
+            raise
         for each in reversed(group):
             if not each.done.done():
                 each.done.set_result(last)
             last -= len(each.batch.steps)
 
     async def _answer_singly(self, waiting: _Waiting) -> None:
-        """One bad batch must not fail another, so each is tried again by itself."""
+        """Try one batch of a failed group by itself: one bad batch must not fail another."""
         try:
             position = await self._insert_anywhere(waiting.batch)
         except FusionError as error:
@@ -119,27 +128,27 @@ class GroupCommit:
     async def _write_alone(self, batch: BatchRows) -> int:
         try:
             return await self._insert([batch])
-        except sqlite3.Error:
+        except FAILURES:
             return await self._insert_anywhere(batch)
 
     async def _insert(self, group: list[BatchRows]) -> int:
         """Insert a group at the positions this process expects to be free; return the last one."""
         if self._next is None:
-            [(highest,)] = await self._connection.execute_fetchall(
-                "SELECT coalesce(max(position), 0) FROM steps"
-            )
-            self._next = int(highest) + 1
-        values = insert_values(group, self._next)
-        self._next += sum(len(batch.steps) for batch in group)
-        last = self._next - 1
-        try:
-            await self._connection.execute_fetchall(
-                insert_statement(sum(len(batch.rows) for batch in group)), values
-            )
-        except BaseException:
-            self._next = None
-            raise
+            self._next = await self._highest() + 1
+        first = self._next
+        last = first + sum(len(batch.steps) for batch in group) - 1
+        # Unknown until this statement ends well: after a failure, or a cancelled wait, it is asked for.
+        self._next = None
+        rows = sum(len(batch.rows) for batch in group)
+        await self._connection.execute_fetchall(insert_statement(rows), insert_values(group, first))
+        self._next = last + 1
         return last
+
+    async def _highest(self) -> int:
+        [(position,)] = await self._connection.execute_fetchall(
+            "SELECT coalesce(max(position), 0) FROM steps"
+        )
+        return int(position)
 
     async def _insert_anywhere(self, batch: BatchRows) -> int:
         """Insert one batch at whatever position is free, other processes or not."""
@@ -151,6 +160,6 @@ class GroupCommit:
             [(position,)] = await self._connection.execute_fetchall(
                 "SELECT position FROM steps WHERE run_id = ? AND seq = ?", (step.run, step.seq)
             )
-        except sqlite3.Error as error:
-            raise as_fusion_error(error) from error
+        except FAILURES as error:
+            raise as_fusion_error(error, batch.steps[0]) from error
         return int(position)

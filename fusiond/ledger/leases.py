@@ -14,7 +14,7 @@ from fusiond.domain.errors import ConflictError, FencedError
 from fusiond.domain.ids import NodeId, RunId, WorkerId
 from fusiond.domain.leases import Lease, claimed, may_claim
 from fusiond.ledger.database import Database
-from fusiond.ledger.failures import as_fusion_error
+from fusiond.ledger.failures import FAILURES, as_fusion_error
 
 _FIND = "SELECT run_id, node, owner, epoch, expires_us FROM lease WHERE run_id = ? AND node = ?"
 
@@ -29,7 +29,7 @@ _CLAIM = """
 INSERT INTO lease (run_id, node, owner, epoch, expires_us) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (run_id, node) DO UPDATE
 SET owner = excluded.owner, epoch = excluded.epoch, expires_us = excluded.expires_us
-WHERE lease.epoch = ?
+WHERE lease.epoch = excluded.epoch - 1 AND (lease.owner = excluded.owner OR lease.expires_us <= ?)
 RETURNING epoch
 """
 
@@ -53,7 +53,7 @@ class SqliteStageQueue:
         return await find_lease(self._database.reader, run, node)
 
     async def claim(self, run: RunId, node: NodeId, *, owner: WorkerId, now_us: int, ttl_us: int) -> Lease:
-        """See the port. One statement: whoever loses the race finds the other's epoch."""
+        """See the port. What was read is checked again as it is written: a lease renewed since is not taken."""
         current = await self.lease(run, node)
         if not may_claim(current, owner, now_us):
             assert current is not None, "a free stage may be claimed"
@@ -63,7 +63,7 @@ class SqliteStageQueue:
                 cure="claim it after its lease ends",
             )
         lease = claimed(current, run=run, node=node, owner=owner, now_us=now_us, ttl_us=ttl_us)
-        values = (run, node, owner, lease.epoch, lease.expires_us, lease.epoch - 1)
+        values = (run, node, owner, lease.epoch, lease.expires_us, now_us)
         if not await _fetch(self._database.writer, _CLAIM, values):
             raise ConflictError(f"stage {node} of run {run} was claimed at this moment", cure="claim later")
         return lease
@@ -118,5 +118,5 @@ async def _fetch(
 ) -> list[sqlite3.Row]:
     try:
         return list(await connection.execute_fetchall(statement, values))
-    except sqlite3.Error as error:
+    except FAILURES as error:
         raise as_fusion_error(error) from error

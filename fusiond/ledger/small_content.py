@@ -1,12 +1,10 @@
 """The port `SmallContent` over SQLite: bytes committed with the steps that name them."""
 
-import sqlite3
-
 from fusiond.domain.digest import ContentRef, digest_bytes
 from fusiond.domain.errors import CorruptError, ErasedError
 from fusiond.domain.ids import RunId, TenantId
 from fusiond.ledger.database import Database
-from fusiond.ledger.failures import as_fusion_error
+from fusiond.ledger.failures import FAILURES, as_fusion_error
 
 
 class SqliteSmallContent:
@@ -21,7 +19,7 @@ class SqliteSmallContent:
             rows = await self._database.reader.execute_fetchall(
                 "SELECT 1 FROM run_head WHERE run_id = ? AND tenant = ?", (run, tenant)
             )
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise as_fusion_error(error) from error
         return bool(list(rows))
 
@@ -33,7 +31,7 @@ class SqliteSmallContent:
                     "SELECT bytes FROM content WHERE run_id = ? AND digest = ?", (run, ref.digest)
                 )
             )
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise as_fusion_error(error) from error
         if not rows:
             return None

@@ -1,6 +1,7 @@
 """The port `Ledger` over SQLite."""
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Sequence
 
@@ -9,15 +10,18 @@ from fusiond.domain.digest import Digest
 from fusiond.domain.errors import ConflictError, NewerError
 from fusiond.domain.ids import RunId, TenantId
 from fusiond.domain.leases import Lease, claimed, may_claim
+from fusiond.domain.steps.after import ContentErased
 from fusiond.domain.steps.kinds import StepKind
 from fusiond.domain.steps.record import Head, Step
 from fusiond.ledger.database import Database
-from fusiond.ledger.failures import as_fusion_error
+from fusiond.ledger.failures import FAILURES, as_fusion_error
 from fusiond.ledger.group_commit import GroupCommit
 from fusiond.ledger.leases import find_lease
 from fusiond.ledger.reading import broken, checked_hash, checked_step, next_steps
 from fusiond.ledger.rows import batch_rows, check_batch
 from fusiond.ports.ledger import AppendBatch, Appended, LeaseClaim, PositionedStep, RunRow
+
+log = logging.getLogger(__name__)
 
 CHUNK = 200
 """Rows read and checked between two turns of the event loop, so that appends go on meanwhile."""
@@ -61,6 +65,8 @@ class SqliteLedger:
         lease = None if batch.claim is None else await self._claim(batch.run, batch.claim)
         rows = batch_rows(batch, lease)
         position = await self._commits.write(rows)
+        if any(isinstance(new.payload, ContentErased) for new in batch.steps):
+            await self._forget()
         last = rows.steps[-1]
         return Appended(
             steps=rows.steps, head=Head(seq=last.seq, hash=last.hash), position=position, lease=lease
@@ -133,6 +139,19 @@ class SqliteLedger:
         await self._commits.close()
         await self._database.close()
 
+    async def _forget(self) -> None:
+        """Empty the WAL, where erased bytes still stand until it is written again from its start.
+
+        The erasure is on record already, so a failure here is no failure of the append.
+        """
+        try:
+            [(busy, *_)] = await self._database.writer.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
+        except FAILURES as error:
+            log.warning("erased bytes stay in the write-ahead log: %s", error)
+        else:
+            if busy:
+                log.warning("erased bytes stay in the write-ahead log: another process reads it")
+
     async def _length(self, run: RunId) -> int:
         rows = await self._fetch("SELECT seq FROM run_head WHERE run_id = ?", (run,))
         return int(rows[0][0]) if rows else 0
@@ -152,7 +171,7 @@ class SqliteLedger:
     async def _fetch(self, statement: str, values: tuple[str | int | None, ...]) -> list[sqlite3.Row]:
         try:
             return list(await self._database.reader.execute_fetchall(statement, values))
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise as_fusion_error(error) from error
 
 

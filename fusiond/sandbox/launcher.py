@@ -140,7 +140,9 @@ class SandboxLauncher:
                 await _first(running.gone, within=grace)
         finally:
             asked.cancel()
-            await _uninterrupted(asyncio.ensure_future(_end(running, spec.marker)))
+            await _uninterrupted(
+                asyncio.ensure_future(_end(running, spec.marker, walled=self._walls is not None))
+            )
 
     def _result(self, running: Running) -> LaunchResult:
         if not running.gone.done():
@@ -178,8 +180,13 @@ def result_of(report: order.Report, isolation: Isolation) -> LaunchResult:
     )
 
 
-async def _end(running: Running, marker: str) -> None:
-    """End a launch that is not gone: let the launcher kill, else kill it, then look for what is left."""
+async def _end(running: Running, marker: str, *, walled: bool) -> None:
+    """End a launch that did not end by itself: let the launcher kill, else kill the launcher.
+
+    A report says that its writer left nothing alive, and behind walls nothing outlives the namespace.
+    Only when neither can be said are processes looked for by their marker: others of the same attempt
+    carry it too.
+    """
     if running.gone.done() and running.report() is not None:
         return
     running.abandon()
@@ -187,7 +194,8 @@ async def _end(running: Running, marker: str) -> None:
     if not running.gone.done():
         running.kill()
         await _first(running.gone, within=_KILLED_S)
-    await asyncio.to_thread(end_marked, lambda found: found == marker)
+    if not running.gone.done() or (not walled and running.report() is None):
+        await asyncio.to_thread(end_marked, lambda found: found == marker)
 
 
 async def _first(*futures: asyncio.Future[None] | asyncio.Task[Literal[True]], within: float) -> None:

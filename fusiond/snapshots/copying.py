@@ -39,7 +39,7 @@ class Copied(NamedTuple):
     """What passed by.
 
     `chunk_hashes` are the SHA-256 of the body's chunks, end to end, where the body
-    has more than one; `changed` says that the source's size or times moved.
+    has more than one; `changed` says that the source did not hold still.
     """
 
     size: int
@@ -80,29 +80,24 @@ def pass_over(
     if status.st_size <= SMALL_BYTES:
         data = _read_small(source, status.st_size)
         if len(data) <= SMALL_BYTES:
-            digest = Digest(hashlib.sha256(data).hexdigest())
             if target is not None:
                 disk.write_all(target, data)
             if check is not None:
                 check.feed(data)
-            return Copied(size=len(data), digest=digest, changed=_moved(source, status, len(data)))
+            digest = Digest(hashlib.sha256(data).hexdigest())
+            return Copied(len(data), digest, b"", len(data) != status.st_size)
         # It grew under our hands. What was read so far is read again.
         os.lseek(source, 0, os.SEEK_SET)
     one = _Pass(source, limit, target, check, disk)
     size = one.threaded() if status.st_size >= LARGE_BYTES else one.plain()
     hashes = one.chunk_hashes if target is not None and size > CHUNK_BYTES else b""
-    return Copied(
-        size=size,
-        digest=Digest(one.whole.hexdigest()),
-        chunk_hashes=hashes,
-        changed=_moved(source, status, size),
-    )
+    return Copied(size, Digest(one.whole.hexdigest()), hashes, _moved(source, status, size))
 
 
 def _read_small(source: int, size: int) -> bytes:
     try:
         data = os.read(source, size + 1)
-        while 0 < len(data) <= SMALL_BYTES and len(data) != size:
+        while len(data) != size and 0 < len(data) <= SMALL_BYTES:
             more = os.read(source, SMALL_BYTES + 1 - len(data))
             if not more:
                 break
@@ -113,13 +108,10 @@ def _read_small(source: int, size: int) -> bytes:
 
 
 def _moved(source: int, before: os.stat_result, size: int) -> bool:
+    """Say whether a file that took several reads was touched between the first and the last."""
     after = os.fstat(source)
-    return (
-        size != after.st_size
-        or before.st_mtime_ns != after.st_mtime_ns
-        or before.st_ctime_ns != after.st_ctime_ns
-        or before.st_size != after.st_size
-    )
+    times = (before.st_mtime_ns, before.st_ctime_ns) != (after.st_mtime_ns, after.st_ctime_ns)
+    return times or size != after.st_size
 
 
 class _Pass:

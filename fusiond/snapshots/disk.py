@@ -17,6 +17,9 @@ NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # A FIFO would make the call wait, a terminal could become ours.
 READ_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
+MAX_SINGLE_SYNCS = 64
+"""Up to here each file is synchronised for itself; more cost less as one whole file system."""
+
 READ_ONLY = 0o444
 READ_ONLY_EXECUTABLE = 0o555
 READ_ONLY_DIRECTORY = 0o555
@@ -34,7 +37,7 @@ class Disk:
     def write_all(self, descriptor: int, data: bytes | memoryview) -> None:
         """Write everything: a disk that fills up first shows as a short write."""
         view = memoryview(data)
-        while len(view):
+        while view:
             written = self.write(descriptor, view)
             if written == len(view):
                 return

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from fusiond.domain.artifacts import ContractProblem, FrozenArtifact, ProblemCode, RecordedBy
 from fusiond.domain.contract import (
-    Candidate,
+    Fact,
     FileFact,
     FileKind,
+    Terms,
     bounded,
     frozen_artifacts,
     judge,
@@ -22,15 +23,16 @@ from fusiond.domain.contract import (
     select,
 )
 from fusiond.domain.digest import Digest
-from fusiond.domain.paths import glob_may_match_below, problem_with
+from fusiond.domain.ids import OutputName
+from fusiond.domain.paths import DEFAULT_MEDIA_TYPE, glob_may_match_below, parents_of, problem_with
 from fusiond.ports.snapshots import FreezeRequest
 from fusiond.snapshots.copying import Copied, SourceError, chunks_digest, pass_over
 from fusiond.snapshots.disk import Disk
-from fusiond.snapshots.formats import JsonCheck, check_for
+from fusiond.snapshots.formats import FormatCheck, JsonCheck, check_for
 from fusiond.snapshots.report import Report, read_report
 from fusiond.snapshots.schemas import Schemas
 from fusiond.snapshots.target import Target
-from fusiond.snapshots.walk import RefusedFileError, Scan, UntrustedTree, parents_of
+from fusiond.snapshots.walk import RefusedFileError, Scan, UntrustedTree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +102,9 @@ def _without_tree(request: FreezeRequest, report: Report, kind: FileKind) -> Exa
     problems = [*report.problems]
     if kind is not FileKind.MISSING:
         problems.append(problem(ProblemCode.FILE_KIND, "outputs", kind.value, "a directory"))
-    candidates = select(request.contract, report.claims, {}, extra_max_bytes=0)
-    facts = {each.path: FileFact(kind=FileKind.MISSING) for each in candidates}
-    problems += judge(request.contract, report.claims, candidates, facts, {})
+    selected = select(request.contract, report.claims, {}, extra_max_bytes=0)
+    facts = {path: FileFact(kind=FileKind.MISSING) for path in selected}
+    problems += judge(request.contract, report.claims, selected, facts, {})
     return Examined(
         problems=bounded(problems),
         artifacts=(),
@@ -136,12 +138,14 @@ class _Examination:
     def run(self) -> Examined:
         contract, claims = self._request.contract, self._report.claims
         scan = self._scan()
-        candidates = select(contract, claims, scan.found, extra_max_bytes=self._budgets.extra_max_bytes)
-        facts = {each.path: self._fact(each, scan) for each in candidates}
+        selected = select(contract, claims, scan.found, extra_max_bytes=self._budgets.extra_max_bytes)
+        facts = {path: self._fact(path, terms, scan) for path, terms in selected.items()}
+        if self._target is not None:
+            self._target.start_sync(len(facts))
         problems = [*self._report.problems, *self._budget_problems(scan)]
         injected = [each.path for each in self._request.injected]
-        problems += judge(contract, claims, candidates, facts, scan.found, injected=injected)
-        artifacts = frozen_artifacts(candidates, facts)
+        problems += judge(contract, claims, selected, facts, scan.found, injected=injected)
+        artifacts = frozen_artifacts(facts.values())
         return Examined(
             problems=bounded(problems),
             artifacts=artifacts,
@@ -182,63 +186,75 @@ class _Examination:
             )
         return problems
 
-    def _fact(self, candidate: Candidate, scan: Scan) -> FileFact:
+    def _fact(self, path: str, terms: Terms, scan: Scan) -> Fact:
         if self._abandoned():
             raise AbandonedError
-        path = candidate.path
-        if problem_with(path) is not None:
-            return FileFact(kind=FileKind.MISSING)
         kind = scan.found.get(path, FileKind.MISSING)
-        if kind is not FileKind.REGULAR:
+        if kind is not FileKind.REGULAR or problem_with(path) is not None:
             return _not_there(path, kind, scan)
         try:
-            descriptor, status = self._tree.open_file(path)
+            source, status = self._tree.open_file(path)
         except RefusedFileError as error:
             return FileFact(kind=error.kind, blame=error.blame)
+        limit = min(terms.max_size_bytes, self._bytes_left)
+        self._bytes_left -= status.st_size
         try:
-            return self._read(candidate, descriptor, status)
+            if status.st_size > limit:
+                return FileFact(size=status.st_size)
+            return self._read(path, terms, source, status, limit)
         except SourceError:
             return FileFact(kind=FileKind.UNREADABLE, blame=path)
         finally:
-            os.close(descriptor)
+            os.close(source)
 
-    def _read(self, candidate: Candidate, source: int, status: os.stat_result) -> FileFact:
-        limit = min(candidate.max_size_bytes, max(self._bytes_left, 0))
-        self._bytes_left -= status.st_size
-        if status.st_size > limit:
-            return FileFact(size=status.st_size)
-        judged = self._schemas.asks_about(candidate.output)
-        check = JsonCheck() if judged else check_for(candidate.media_type)
-        target = None if self._target is None else self._target.outputs.create(candidate.path, status.st_mode)
-        try:
-            copied = pass_over(source, status, limit, target=target, check=check, disk=self._disk)
-        finally:
-            if target is not None:
-                os.close(target)
-        wrong = check.finish() if check is not None else None
-        violations: tuple[str, ...] = ()
-        if isinstance(check, JsonCheck) and wrong is None and candidate.output is not None:
-            violations = self._violations(candidate, check)
-        return self._fact_of(copied, wrong, violations)
-
-    def _violations(self, candidate: Candidate, check: JsonCheck) -> tuple[str, ...]:
-        if candidate.output is None or not self._schemas.asks_about(candidate.output):
-            return ()
-        return self._schemas.problems(candidate.output, check.value)
-
-    def _fact_of(self, copied: Copied, wrong: str | None, violations: tuple[str, ...]) -> FileFact:
-        chunks = None
-        if copied.chunk_hashes and self._target is not None:
-            chunks = chunks_digest(copied.chunk_hashes)
-            self._target.keep_chunks(chunks, copied.chunk_hashes)
-        return FileFact(
+    def _read(self, path: str, terms: Terms, source: int, status: os.stat_result, limit: int) -> Fact:
+        schema = terms.output is not None and self._schemas.asks_about(terms.output)
+        check = JsonCheck() if schema else check_for(terms.media_type)
+        if self._target is None:
+            copied = pass_over(source, status, limit, check=check, disk=self._disk)
+        else:
+            copied = self._copy(path, source, status, limit, check)
+        wrong = None if check is None else check.finish()
+        chunks = self._keep_chunks(copied.chunk_hashes) if copied.chunk_hashes else None
+        artifact = FrozenArtifact(
+            output=terms.output,
+            path=path,
+            media_type=DEFAULT_MEDIA_TYPE if wrong is not None and terms.guessed else terms.media_type,
             size=copied.size,
             digest=copied.digest,
             chunks=chunks,
+        )
+        if wrong is None and not schema and not copied.changed and copied.size <= limit:
+            return artifact
+        return FileFact(
+            size=copied.size,
+            artifact=artifact if copied.size <= limit else None,
             changed=copied.changed,
             format_problem=wrong,
-            schema_problems=violations,
+            schema_problems=self._violations(terms.output, check) if wrong is None else (),
         )
+
+    def _copy(
+        self, path: str, source: int, status: os.stat_result, limit: int, check: FormatCheck | None
+    ) -> Copied:
+        assert self._target is not None
+        target = self._target.outputs.create(path, status.st_mode)
+        try:
+            return pass_over(source, status, limit, target=target, check=check, disk=self._disk)
+        finally:
+            if target is not None:
+                os.close(target)
+
+    def _keep_chunks(self, chunk_hashes: bytes) -> Digest:
+        assert self._target is not None
+        chunks = chunks_digest(chunk_hashes)
+        self._target.keep_chunks(chunks, chunk_hashes)
+        return chunks
+
+    def _violations(self, output: OutputName | None, check: FormatCheck | None) -> tuple[str, ...]:
+        if output is None or not self._schemas.asks_about(output) or not isinstance(check, JsonCheck):
+            return ()
+        return self._schemas.problems(output, check.value)
 
 
 def _not_there(path: str, kind: FileKind, scan: Scan) -> FileFact:

@@ -14,7 +14,7 @@ from fusiond.codec.canonical import JsonValue, canonical
 from fusiond.domain.artifacts import ArtifactKey, artifact_id
 from fusiond.domain.errors import CorruptError, InvalidError
 from fusiond.domain.ids import AttemptId, RunId, StageId, is_name
-from fusiond.domain.paths import problem_with
+from fusiond.domain.paths import parents_of, problem_with
 from fusiond.domain.steps.attempt import LaidInput
 from fusiond.snapshots.copying import SourceError, pass_over
 from fusiond.snapshots.disk import (
@@ -27,7 +27,7 @@ from fusiond.snapshots.disk import (
 )
 from fusiond.snapshots.layout import OUTPUTS, Layout
 from fusiond.snapshots.target import NewTree
-from fusiond.snapshots.walk import RefusedFileError, UntrustedTree, parents_of
+from fusiond.snapshots.walk import RefusedFileError, UntrustedTree
 
 INPUTS = "inputs.json"
 

@@ -11,9 +11,11 @@ from pathlib import Path
 from fusiond.domain.artifacts import FrozenArtifact
 from fusiond.domain.contract import MANIFEST, SUMMARY
 from fusiond.domain.errors import ConflictError, StorageError
+from fusiond.domain.paths import parents_of
 from fusiond.ports.snapshots import Staged
 from fusiond.snapshots.disk import (
     DIRECTORY,
+    MAX_SINGLE_SYNCS,
     READ_ONLY_DIRECTORY,
     Disk,
     opened,
@@ -21,10 +23,6 @@ from fusiond.snapshots.disk import (
     storage_errors,
 )
 from fusiond.snapshots.layout import OUTPUTS, Layout, sidecar_name
-from fusiond.snapshots.walk import parents_of
-
-MAX_SINGLE_SYNCS = 64
-"""Up to here each file is synchronised for itself; more cost less as one whole file system."""
 
 
 def publish(layout: Layout, staged: Staged, disk: Disk) -> None:

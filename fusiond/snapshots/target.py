@@ -6,11 +6,19 @@ Names that come here have been judged.
 
 import os
 import stat
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 from fusiond.domain.digest import Digest
-from fusiond.snapshots.disk import DIRECTORY, NEW_FILE, READ_ONLY, READ_ONLY_EXECUTABLE, Disk
+from fusiond.snapshots.disk import (
+    DIRECTORY,
+    MAX_SINGLE_SYNCS,
+    NEW_FILE,
+    READ_ONLY,
+    READ_ONLY_EXECUTABLE,
+    Disk,
+)
 from fusiond.snapshots.layout import CHUNKS, OUTPUTS
 
 
@@ -22,6 +30,8 @@ class NewTree:
         self._root = root
         self._parent = ""
         self._parent_fd = root
+        # By wanted mode: whether the process's mask leaves it whole.
+        self._unmasked: dict[int, bool] = {}
 
     def close(self) -> None:
         """Close what is open, without `root`."""
@@ -48,9 +58,15 @@ class NewTree:
             descriptor = os.open(name, NEW_FILE, wanted, dir_fd=self._parent_fd)
         except (FileExistsError, NotADirectoryError):
             return None
-        # The process's mask has no say in who may read it.
-        os.fchmod(descriptor, wanted)
+        if not self._unmasked.get(wanted):
+            self._set_mode(descriptor, wanted)
         return descriptor
+
+    def _set_mode(self, descriptor: int, wanted: int) -> None:
+        """Set the mode that the process's mask has no say in, and note whether it ever changes one."""
+        if wanted not in self._unmasked:
+            self._unmasked[wanted] = stat.S_IMODE(os.fstat(descriptor).st_mode) == wanted
+        os.fchmod(descriptor, wanted)
 
     def _enter(self, parent: str) -> None:
         self.close()
@@ -77,12 +93,32 @@ class Target:
         os.mkdir(OUTPUTS, 0o700, dir_fd=self.place)
         self._outputs_fd = os.open(OUTPUTS, DIRECTORY, dir_fd=self.place)
         self.outputs = NewTree(self._outputs_fd)
+        self._syncing: Future[bool] | None = None
+
+    def start_sync(self, files: int) -> None:
+        """Begin to make what was copied durable, so that judging it costs no extra time.
+
+        Args:
+            files: how many were copied; a few are synchronised when they are published.
+        """
+        if files > MAX_SINGLE_SYNCS:
+            lane = ThreadPoolExecutor(1)
+            self._syncing = lane.submit(self._disk.sync_file_system, self.place)
+            lane.shutdown(wait=False)
 
     def close(self) -> None:
-        """Close what is open."""
-        self.outputs.close()
-        os.close(self._outputs_fd)
-        os.close(self.place)
+        """Close what is open, once nothing is being synchronised any more.
+
+        Raises:
+            OSError: the disk fails.
+        """
+        try:
+            if self._syncing is not None:
+                self._syncing.result()
+        finally:
+            self.outputs.close()
+            os.close(self._outputs_fd)
+            os.close(self.place)
 
     def keep_chunks(self, chunks: Digest, chunk_hashes: bytes) -> None:
         """Write the chunk hashes of one body; equal bodies share them."""

@@ -10,7 +10,7 @@ allowed is `domain.contract`.
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from fusiond.domain.contract import FileKind
@@ -104,9 +104,9 @@ class UntrustedTree:
             ) from error
         status = os.fstat(descriptor)
         # Kind, setuid, setgid and sticky in one look: nothing but a plain file passes.
-        if status.st_mode & _KIND_AND_SPECIAL == stat.S_IFREG and status.st_nlink == 1:
-            if status.st_dev == self._device:
-                return descriptor, status
+        plain = status.st_mode & _KIND_AND_SPECIAL == stat.S_IFREG and status.st_nlink == 1
+        if plain and status.st_dev == self._device:
+            return descriptor, status
         os.close(descriptor)
         raise RefusedFileError(_kind_of_refused(status), path)
 
@@ -183,10 +183,10 @@ def _kind_of_refused(status: os.stat_result) -> FileKind:
 
 def _kind_of(entry: os.DirEntry[str]) -> FileKind:
     # The listing says these three without another call to the kernel.
-    if entry.is_symlink():
-        return FileKind.SYMLINK
     if entry.is_file(follow_symlinks=False):
         return FileKind.REGULAR
+    if entry.is_symlink():
+        return FileKind.SYMLINK
     if entry.is_dir(follow_symlinks=False):
         return FileKind.DIRECTORY
     try:
@@ -213,14 +213,3 @@ def _kind_after(error: OSError, name: str, dir_fd: int | None, wanted: FileKind)
         return FileKind.MISSING
     kind = _KINDS.get(stat.S_IFMT(mode), FileKind.DEVICE)
     return FileKind.UNSTEADY if kind is wanted else kind
-
-
-def parents_of(paths: Iterable[str]) -> set[str]:
-    """Return every directory on the way to the paths."""
-    parents: set[str] = set()
-    for path in paths:
-        end = path.rfind("/")
-        while end > 0 and path[:end] not in parents:
-            parents.add(path[:end])
-            end = path.rfind("/", 0, end)
-    return parents

@@ -141,8 +141,9 @@ class Attempts:
 
     def _lay_skeleton(self, attempt: AttemptId, base: Revision, start: Revision, *, sandboxed: bool) -> None:
         places = self.layout.places(attempt)
-        for each in dataclasses.astuple(places)[1:]:
-            os.makedirs(each, mode=0o700)
+        os.makedirs(os.path.dirname(places.root), mode=0o700, exist_ok=True)
+        for each in dataclasses.astuple(places):
+            os.mkdir(each, mode=0o700)
         object_format = self.store.object_format
         excludes = "".join(f"{pattern}\n" for pattern in CACHES)
         own, private = f"{places.root}/git", f"{places.tree}/.git"

@@ -117,13 +117,14 @@ class GitResults(Results):
     async def _import(self, source: Source, view: Place, plan: Plan) -> None:
         """Write the objects that the user's repository lacks into it, as one checked pack."""
         both = Place(git_dir=self.layout.repo, alternates=(source.objects,))
+        users = Place(git_dir=view.git_dir, objects=source.objects)
         wanted = f"{plan.after.commit}\n^{plan.before}\n".encode()
         with storing("the result's objects"), tempfile.TemporaryFile(dir=self.layout.making) as pack:
             args = ("pack-objects", "--revs", "--stdout", "--quiet", "--delta-base-offset")
             await self.git.run(both, *args, stdin=wanted, stdout_fd=pack.fileno(), timeout_s=LONG_S)
             pack.seek(0)
             await self.git.run(
-                view, "index-pack", "--stdin", "--strict", stdin_fd=pack.fileno(), timeout_s=LONG_S
+                users, "index-pack", "--stdin", "--strict", stdin_fd=pack.fileno(), timeout_s=LONG_S
             )
 
     async def _move(self, source: Source, view: Place, plan: Plan, run: RunId) -> None:
@@ -164,7 +165,8 @@ class GitResults(Results):
             index=f"{source.git_dir}/index",
             objects=source.objects,
         )
-        await self.git.run(users, "update-index", "-q", "--refresh", ok=(0, 1), timeout_s=LONG_S)
+        # Whatever stops this stops the next call too, which says what it is.
+        await self.git.run(users, "update-index", "-q", "--refresh", ok=(0, 1, 128), timeout_s=LONG_S)
         args = ("read-tree", "-m", "-u", plan.before, plan.after.commit)
         ended = await self.git.run(users, *args, ok=(0, 1, 128), timeout_s=LONG_S)
         if ended.code == 0:

@@ -153,7 +153,7 @@ async def list_tree(git: Git, place: Place, never: Sequence[str]) -> Listing:
         changed=tuple(found[b"C"]),
         untracked=tuple(path for path in others if not path.endswith(b"/")),
         nested=tuple(path.rstrip(b"/") for path in others if path.endswith(b"/")),
-        unreadable=tuple(_UNREADABLE.findall(ended.err)),
+        unreadable=tuple(path.rstrip(b"/") for path in _UNREADABLE.findall(ended.err)),
     )
 
 

@@ -241,15 +241,17 @@ async def viewing(source: Source, layout: Layout, *, index: bool = False) -> Asy
         yield Place(
             git_dir=path,
             work_tree=source.root if index else None,
-            objects=source.objects,
+            # git makes temporary files even where it only reads; they are made here.
+            objects=f"{path}/objects",
+            alternates=(source.objects,),
         )
     finally:
         await asyncio.to_thread(remove_tree, path)
 
 
 def _make_view(source: Source, path: str, *, index: bool) -> None:
-    os.makedirs(f"{path}/info")
-    os.makedirs(f"{path}/logs")
+    for each in ("info", "logs", "objects/pack"):
+        os.makedirs(f"{path}/{each}")
     Path(path, "HEAD").write_bytes(read_head(source))
     Path(path, "config").write_text(_view_configuration(source), errors="surrogateescape")
     Path(path, "info/exclude").write_text(_view_excludes(source), errors="surrogateescape")
@@ -262,8 +264,8 @@ def _make_view(source: Source, path: str, *, index: bool) -> None:
         shutil.copyfile(attributes, f"{path}/info/attributes")
     if index:
         # git moves the times of a shared index that it reads, so that one is copied as well.
-        for each in Path(source.git_dir).glob("sharedindex.*"):
-            copy_index(str(each), f"{path}/{each.name}")
+        for shared in Path(source.git_dir).glob("sharedindex.*"):
+            copy_index(str(shared), f"{path}/{shared.name}")
         copy_index(f"{source.git_dir}/index", f"{path}/index")
 
 

@@ -1,6 +1,7 @@
 """What every launcher keeps to: the real ones, with and without walls, and the fake."""
 
 import asyncio
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from fusiond.sandbox.probe import open_launcher
 from tests.fakes.launcher import Act, FakeLauncher
 
 SECOND_US = 1_000_000
+MARKER = f"contract-{secrets.token_hex(8)}.node.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,7 @@ def spec(
         network=False,
         timeout_us=timeout_us,
         log_path=str(place / "log"),
-        marker="contract.node.1",
+        marker=MARKER,
         output_cap_bytes=cap,
     )
 

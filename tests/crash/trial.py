@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.crash.aftermath import Aftermath, Ending, complaints, fingerprint, read_ledger
-from tests.crash.ground import MORTAL, Ground, make_ground
+from tests.crash.ground import KEY, MORTAL, Ground, make_ground
 from tests.crash.points import Plan
 
 
@@ -54,11 +54,17 @@ def crash(example: Example, point: tuple[str, int], expected: Ending) -> list[st
 
 
 def run_to_end(
-    ground: Ground, flow: str, plan: Plan, *, command: Sequence[str] = MORTAL, stop: bool = True
+    ground: Ground,
+    flow: str,
+    plan: Plan,
+    *,
+    command: Sequence[str] = MORTAL,
+    stop: bool = True,
+    key: str = KEY,
 ) -> str:
     """Submit a flow to a daemon that does not die, follow it to its end, return the run's id."""
     ground.start(plan, command)
-    run = ground.submit(plan, flow)
+    run = ground.submit(plan, flow, key)
     assert run is not None, "the daemon did not answer"
     assert ground.follow(plan, run), "the daemon died"
     if stop:

@@ -168,9 +168,11 @@ class Served:
         """Append steps and announce them, as after a commit."""
         self.hub.announce(self.ledger.append(count, run=run))
 
-    async def connect(self, client: str = "test") -> aio.AsyncConnection:
+    async def connect(self, queued_pushes: int = aio.QUEUED_PUSHES) -> aio.AsyncConnection:
         """Return a greeted connection."""
-        return await aio.connect(self.workspace, os.environ, product="0.1.0", client=client)
+        return await aio.connect(
+            self.workspace, os.environ, product="0.1.0", client="test", queued_pushes=queued_pushes
+        )
 
 
 def new_workspace(place: Path) -> Workspace:

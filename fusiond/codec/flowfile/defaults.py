@@ -123,8 +123,9 @@ def _entropy(draft: FlowDraft, entropy: EntropyDraft, report: Report) -> Entropy
     intents = _intents(draft, entropy, report)
     sources = entropy.sources
     if sources is None:
-        sources = tuple(source for source in EntropySource if any(each.source is source for each in intents))
-        report.explain(("entropy", "sources"), "what nodes and intents use")
+        named = {each.source for each in intents} | {each.source for each in entropy.per_source}
+        sources = tuple(source for source in EntropySource if source in named)
+        report.explain(("entropy", "sources"), "what nodes, intents and slices name")
     most = entropy.max_magnitude
     if most is None:
         used = [each.max_magnitude for each in intents]

@@ -30,8 +30,16 @@ def main(root: str, descriptor: int) -> int:
         family = Family(kernel.Bell(), whole_namespace=task.whole_namespace)
         report = Watch(task, family, guard).run()
     if report is not None:
-        os.write(task.report, report.pack())
+        _send(task.report, report.pack())
     return 0
+
+
+def _send(descriptor: int, document: bytes) -> None:
+    """Write the report; a daemon that is dead needs none."""
+    try:
+        os.write(descriptor, document)
+    except BrokenPipeError:
+        return
 
 
 def _close_all_but(descriptors: tuple[int, ...]) -> None:

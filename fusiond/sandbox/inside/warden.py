@@ -29,8 +29,7 @@ def stand_guard(task: order.Order, launcher: int) -> order.Report | None:
     """Wait until the launcher has ended or the daemon is dead, and leave nothing alive.
 
     Returns:
-        The report that the launcher can no longer write; None when it wrote its own, or when nobody
-        is left to read one.
+        The report that the launcher can no longer write; None when it wrote its own.
     """
     os.close(task.log)
     family = Family(kernel.Bell(), whole_namespace=False)
@@ -45,10 +44,14 @@ def stand_guard(task: order.Order, launcher: int) -> order.Report | None:
         family.reap()
     survivors, all_gone = family.end()
     status = family.ended.get(launcher, 0)
-    if abandoned or (status == 0 and all_gone):
+    if not all_gone:
+        trouble = "a process could not be ended"
+    elif status == 0:
         return None
-    report = order.Report(
-        end=order.SANDBOX_FAILURE, trouble=f"the launcher ended early, wait status {status}"
-    )
+    elif abandoned:
+        trouble = "the daemon is gone or has given up"
+    else:
+        trouble = f"the launcher ended early, wait status {status}"
+    report = order.Report(end=order.SANDBOX_FAILURE, trouble=trouble)
     report.survivors = survivors
     return report

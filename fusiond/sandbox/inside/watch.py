@@ -32,17 +32,13 @@ class Watch:
         self._deadline = self._started + task.timeout_us / 1e6
         self._end = order.EXITED
         self._main = 0
-        self._abandoned = False
+        self._abandoned = ""
         self._poll = select.poll()
         read_end, self._write_end = open_pipe()
         self._capture = Capture(read_end, task.log, task.cap_bytes)
 
-    def run(self) -> order.Report | None:
-        """Start the command and stay to its end.
-
-        Returns:
-            The report; None when the daemon is dead and nobody is left to read it.
-        """
+    def run(self) -> order.Report:
+        """Start the command, stay to its end and report."""
         try:
             os.chdir(self._task.cwd)
             self._main = command.start(self._task.argv, self._task.env, self._write_end)
@@ -92,8 +88,9 @@ class Watch:
             self._begin_end(order.CANCELLED)
             return
         self._poll.unregister(descriptor)
-        self._abandoned = True
-        self._end = order.CANCELLED
+        above = "daemon" if descriptor == self._task.control else "warden"
+        self._abandoned = self._abandoned or f"the {above} is gone or has given up"
+        self._end = order.SANDBOX_FAILURE
         self._pass_deadline()
 
     def _begin_end(self, end: str) -> None:
@@ -111,12 +108,10 @@ class Watch:
             self._family.kill()
             self._deadline = time.monotonic() + _KILL_ROUND_S
 
-    def _finish(self, status: int) -> order.Report | None:
+    def _finish(self, status: int) -> order.Report:
         survivors, all_gone = self._family.end()
         self._capture.drain()
-        if self._abandoned:
-            return None
-        report = order.Report(end=self._end, status=status, trouble=self._capture.trouble)
+        report = order.Report(end=self._end, status=status, trouble=self._abandoned or self._capture.trouble)
         if not all_gone:
             report.end, report.trouble = order.SANDBOX_FAILURE, "a process could not be ended"
         elif self._capture.trouble:

@@ -187,9 +187,7 @@ class Failing:
 @pytest.fixture
 async def failing(tmp_path: Path) -> AsyncIterator[Served]:
     """A daemon whose handlers fail."""
-    async with served(
-        new_workspace(tmp_path), handlers=Failing().handlers(), request_us=200_000
-    ) as running:
+    async with served(new_workspace(tmp_path), handlers=Failing().handlers(), request_us=200_000) as running:
         yield running
 
 

@@ -131,6 +131,36 @@ async def test_command_that_kills_its_launcher_frees_nothing(bench: LaunchBench)
     assert alive(token) == []
 
 
+async def test_ending_one_launch_spares_others_of_the_same_attempt(bench: LaunchBench) -> None:
+    tokens, cancel = (new_token(), new_token()), asyncio.Event()
+    first = asyncio.create_task(bench.run(bench.spec(f"sleep {tokens[0]}")))
+    second = asyncio.create_task(bench.run(bench.spec(f"sleep {tokens[1]}"), cancel))
+    await eventually(lambda: alive(tokens[0]) and alive(tokens[1]), "two commands")
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert alive(tokens[0]) == []
+    assert alive(tokens[1]) != []
+    cancel.set()
+    assert (await second).result.end is LaunchEnd.CANCELLED
+
+
+async def test_launcher_and_warden_killed_together_free_nothing(host: LauncherHost, tmp_path: Path) -> None:
+    token = new_token()
+    bench = LaunchBench(SandboxLauncher(host, None), tmp_path)
+    launch = asyncio.create_task(bench.run(bench.spec(scatter(token, f"sleep {token}"))))
+    await eventually(lambda: len(alive(token)) > SCATTERED, "scattered processes")
+    marked = {pid for pid in alive(token) if marker_of(pid) == bench.marker}
+    os.killpg(launchers(bench.marker)[0], signal.SIGKILL)
+    outcome = await launch
+    assert outcome.result.end is LaunchEnd.SANDBOX_FAILURE
+    # What has cleared its environment is not found any more: the one hole without walls.
+    assert marked
+    assert marked.isdisjoint(alive(token))
+    for pid in alive(token):
+        os.kill(pid, signal.SIGKILL)
+
+
 async def test_careless_signals_do_not_reach_the_launcher(walled: LaunchBench) -> None:
     outcome = await walled.run(
         walled.spec("trap '' TERM HUP INT; kill -TERM -1; kill -HUP -1; kill -INT 2; exit 4")
@@ -168,16 +198,16 @@ def stray() -> Iterator[subprocess.Popen[bytes]]:
             os.killpg(process.pid, signal.SIGKILL)  # its own session: the shell and its sleep
 
 
-def marker_of(process: subprocess.Popen[bytes]) -> str:
-    """Return a process's FUSION_ATTEMPT."""
-    environment = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
-    return next(item[15:].decode() for item in environment if item.startswith(b"FUSION_ATTEMPT="))
+def marker_of(pid: int) -> str:
+    """Return a process's FUSION_ATTEMPT, "" when it has none."""
+    environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return next((item[15:].decode() for item in environment if item.startswith(b"FUSION_ATTEMPT=")), "")
 
 
 async def test_leftovers_are_ended_by_their_marker(
     bench: LaunchBench, stray: subprocess.Popen[bytes]
 ) -> None:
-    prefix = marker_of(stray).removesuffix("build.1")
+    prefix = marker_of(stray.pid).removesuffix("build.1")
     token = prefix.removeprefix("left-").rstrip(".")
     await eventually(lambda: len(alive(token)) == 2, "sleeping stray")
     ended = await bench.launcher.end_leftovers(prefix)
@@ -186,7 +216,7 @@ async def test_leftovers_are_ended_by_their_marker(
 
 
 async def test_other_markers_are_left_alone(bench: LaunchBench, stray: subprocess.Popen[bytes]) -> None:
-    marker = marker_of(stray)
+    marker = marker_of(stray.pid)
     assert await bench.launcher.end_leftovers(marker + "0") == 0
     assert await bench.launcher.end_leftovers(marker[1:]) == 0
     assert stray.poll() is None

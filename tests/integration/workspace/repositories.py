@@ -43,7 +43,8 @@ def make_repository(
 ) -> Path:
     """Make a repository with one commit for each entry of `history`, checked out."""
     path.mkdir(parents=True, exist_ok=True)
-    git(path, "init", "--quiet", f"--object-format={object_format}", f"--initial-branch={branch}", ".")
+    kind = (f"--object-format={object_format}", f"--initial-branch={branch}")
+    git(path, "init", "--quiet", "--template=", *kind, ".")
     add_commits(path, branch, history)
     git(path, "reset", "--quiet", "--hard")
     return path

@@ -14,8 +14,7 @@ print(*sorted({{name.split(".")[0] for name in set(sys.modules) - before}}))
 """
 
 SLOW = frozenset(
-    "asyncio attr attrs cattrs dataclasses hashlib inspect json logging orjson pathlib re subprocess"
-    " threading typing typing_extensions".split()
+    ["asyncio", "attr", "attrs", "cattrs", "dataclasses", "hashlib", "inspect", "json", "logging", "orjson", "pathlib", "re", "subprocess", "threading", "typing", "typing_extensions"]
 )
 
 

@@ -29,7 +29,7 @@ from fusiond.domain.steps.attempt import (
     StageFinished,
     StageOutcome,
 )
-from fusiond.domain.steps.judgement import ArtifactsValidated, RerunRequested, UnitGateFinished
+from fusiond.domain.steps.judgement import ArtifactsValidated, RerunCause, RerunRequested, UnitGateFinished
 from fusiond.domain.steps.kinds import StepKind
 from fusiond.domain.steps.record import NewStep, Payload
 from fusiond.domain.steps.run import ResumeCause, RunOutcome, RunResumed
@@ -288,6 +288,31 @@ EVERYTHING_ONCE = Script(
 def everything_once() -> Playbook:
     """A run with a second attempt, a failed gate, a gate that changes code, a bad contract; all mended."""
     return Playbook(*FULL, within=limits(parallel=2, repair_reruns=2), script=EVERYTHING_ONCE)
+
+
+def test_that_run_has_every_kind_of_step_that_commands_and_gates_lead_to() -> None:
+    book = everything_once()
+    book.play(schedule=(0, 1))
+    assert {str(step.kind) for step in book.chain.steps} == {
+        "run_started",
+        "attempt_started",
+        "turn_started",
+        "tool_called",
+        "tool_returned",
+        "revision_recorded",
+        "unit_gate_started",
+        "unit_gate_finished",
+        "rerun_requested",
+        "artifacts_validated",
+        "attempt_failed",
+        "attempt_frozen",
+        "verification_recorded",
+        "arbitration_decided",
+        "stage_finished",
+        "run_finished",
+    }
+    causes = [step.payload.cause for step in book.chain.steps if isinstance(step.payload, RerunRequested)]
+    assert set(causes) == set(RerunCause)
 
 
 @pytest.mark.parametrize("event", INTERRUPTIONS)

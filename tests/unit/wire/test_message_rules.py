@@ -149,7 +149,10 @@ NODE = NodeId("build")
         (params.LogPageParams, {"run": "01", "node": "n", "attempt": 1, "what": "../turn-1"}),
         (params.LogPageParams, {"run": "01", "node": "n", "attempt": 1, "what": "t", "offset": -1}),
         (params.LogPageParams, {"run": "01", "node": "n", "attempt": 1, "what": "t", "limit": 0}),
-        (params.LogPageParams, {"run": "01", "node": "n", "attempt": 1, "what": "t", "limit": PAGE_BYTES + 1}),
+        (
+            params.LogPageParams,
+            {"run": "01", "node": "n", "attempt": 1, "what": "t", "limit": PAGE_BYTES + 1},
+        ),
         (params.ArtifactPageParams, {"run": "01", "node": "n", "path": ""}),
         (params.CodeListParams, {"run": "01", "node": "n", "at": "HEAD"}),
         (params.SubscribeParams, {"from_position": -1}),

@@ -80,9 +80,7 @@ def test_daemon_refuses_parameters_that_it_does_not_know(name: str) -> None:
 @pytest.mark.parametrize("name", documents.PUSHES)
 def test_push_reads_back_as_its_record(name: str) -> None:
     message = unpack(golden_frame(f"push.{name}")[4:])
-    assert read_from_daemon({**message, "later": 1}) == Pushed(
-        subscription=3, push=documents.PUSHES[name]
-    )
+    assert read_from_daemon({**message, "later": 1}) == Pushed(subscription=3, push=documents.PUSHES[name])
 
 
 def test_unknown_push_kind_is_no_error() -> None:

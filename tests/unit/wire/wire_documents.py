@@ -18,7 +18,6 @@ from fusiond.domain.errors import AmbiguousError
 from fusiond.domain.flow import RunMode
 from fusiond.domain.ids import AttemptNumber, CommitId, NodeId, OutputName, RunId, TenantId, WorkspaceId
 from fusiond.domain.steps.record import Step
-from fusiond.domain.steps.run import RunOutcome
 from fusiond.domain.steps.turn import TurnStarted
 from fusiond.domain.transitions import RunPhase
 from fusiond.domain.views import RunDetail, RunSummary
@@ -134,7 +133,11 @@ RESULTS: Mapping[str, object] = {
     "run.list": results.RunList(runs=(SUMMARY,), epoch=EPOCH, position=41),
     "run.show": results.RunShown(detail=DETAIL, epoch=EPOCH, position=41),
     "run.why": results.RunWhy(
-        run=RUN, headline="build: failed", lines=("attempt 1: gate_failed",), output=b"1 failed\n", cure="mend it"
+        run=RUN,
+        headline="build: failed",
+        lines=("attempt 1: gate_failed",),
+        output=b"1 failed\n",
+        cure="mend it",
     ),
     "run.cancel": results.RunRef(run=RUN),
     "run.resume": results.RunRef(run=RUN),

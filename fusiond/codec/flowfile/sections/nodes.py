@@ -130,11 +130,7 @@ _PROFILE = Field("profile", NAME, "The name of an agent profile.")
 _COMMAND = Field("command", ListOf(ARGUMENT, "arguments", least=1), "The agent's command, as arguments.")
 
 
-def _acp(entries: Entries, report: Report) -> AcpWork:
-    declared = [key for key in ("profile", "command") if report.spot((*entries.spot.path, key))]
-    if len(declared) != 1:
-        found = " beside ".join(f"{key}:" for key in declared) or "neither profile: nor command:"
-        report.at(entries.spot.path, FlowProblemCode.VALUE, found, "one of the two")
+def _acp(entries: Entries, _: Report) -> AcpWork:
     return AcpWork(profile=entries.get(_PROFILE), command=entries.get(_COMMAND, ()))
 
 
@@ -142,7 +138,7 @@ _ACP = Field(
     "acp",
     Either(
         Made(NAME, lambda profile, _, __: AcpWork(profile=profile)),
-        Closed("an agent", (_PROFILE, _COMMAND), _acp),
+        Closed("an agent", (_PROFILE, _COMMAND), _acp, one_of=("profile", "command")),
     ),
     "An external coding agent over the Agent Client Protocol, by profile or by command.",
 )
@@ -276,9 +272,18 @@ class NodeShape(Closed[NodeDraft]):
     def schema(self) -> JsonSchema:
         """Return the JSON Schema of a node of any kind."""
         kinds: list[JsonValue] = [
-            closed_schema(fields) | {"required": [kind.value]} for kind, fields in _FIELDS.items()
+            closed_schema(fields) | {"required": [kind.value]} | _KIND_RULES.get(kind, {})
+            for kind, fields in _FIELDS.items()
         ]
         return {"oneOf": kinds}
+
+
+# What `rules` asks of nodes of one kind, as far as a schema can say it.
+_KIND_RULES: dict[NodeKind, JsonSchema] = {
+    NodeKind.AGENT: {"not": {"required": ["prompt", "prompt_file"]}},
+    NodeKind.ACP: {"oneOf": [{"required": ["prompt"]}, {"required": ["prompt_file"]}]},
+    NodeKind.PROTECTED: {"required": [NodeKind.PROTECTED.value, "needs"]},
+}
 
 
 _ALL_FIELDS = {each.key: each for fields in _FIELDS.values() for each in fields}

@@ -61,13 +61,6 @@ _COMPARE: Field[CompareSpec] = Field(
 
 def _output(entries: Entries, report: Report) -> OutputSpec:
     spot = entries.spot
-    path, collect = entries.get(_PATH), entries.get(_COLLECT)
-    declared = [key for key in ("path", "collect") if report.spot((*spot.path, key))]
-    if not declared:
-        report.missing(spot, "path", "path: or collect:", "say which file or files the output is")
-    if len(declared) == 2:
-        found, expected = "path: beside collect:", "one of the two"
-        report.at((*spot.path, "collect"), FlowProblemCode.VALUE, found, expected)
     media_type = entries.get(_MEDIA_TYPE)
     schema = entries.get(_SCHEMA)
     if schema is not None and report.spot((*spot.path, "media_type")) is None:
@@ -75,8 +68,8 @@ def _output(entries: Entries, report: Report) -> OutputSpec:
         report.explain((*spot.path, "media_type"), "a schema is for JSON")
     output = OutputSpec(
         name=OutputName(spot.name),
-        path=path,
-        collect=collect,
+        path=entries.get(_PATH),
+        collect=entries.get(_COLLECT),
         media_type=media_type,
         max_size_bytes=entries.get(_MAX_SIZE, 1),
         schema=schema,
@@ -100,6 +93,11 @@ def _check_json(output: OutputSpec, spot: Spot, report: Report) -> None:
 
 OUTPUTS = MapOf(
     NAME,
-    Closed("an output", (_PATH, _COLLECT, _MEDIA_TYPE, _MAX_SIZE, _SCHEMA, _OPTIONAL, _COMPARE), _output),
+    Closed(
+        "an output",
+        (_PATH, _COLLECT, _MEDIA_TYPE, _MAX_SIZE, _SCHEMA, _OPTIONAL, _COMPARE),
+        _output,
+        one_of=("path", "collect"),
+    ),
     "outputs",
 )

@@ -221,12 +221,14 @@ class Closed(Generic[T]):
         fields: every key that it may have.
         build: from the entries to the value.
         hints: what to say of keys that it has not and people try.
+        one_of: keys of which exactly one must be there.
     """
 
     noun: str
     fields: tuple[Field[object], ...]
     build: Callable[[Entries, Report], T | None]
     hints: dict[str, Hint] = field(default_factory=dict)
+    one_of: tuple[str, ...] = ()
 
     @property
     def expected(self) -> str:
@@ -249,6 +251,7 @@ class Closed(Generic[T]):
             else:
                 values[key.text] = known[key.text].shape.read(entry, report)
         self._absent(spot, spot.node, values, report)
+        self._check_one(spot, list(values), report)
         return self.build(Entries(spot, values), report)
 
     def _absent(self, spot: Spot, node: Mapping, values: dict[str, object], report: Report) -> None:
@@ -262,6 +265,14 @@ class Closed(Generic[T]):
             elif each.default is not None:
                 report.explain((*spot.path, each.key), each.default.reason)
 
+    def _check_one(self, spot: Spot, present: list[str], report: Report) -> None:
+        chosen = [key for key in self.one_of if key in present]
+        if self.one_of and not chosen:
+            report.missing(spot, self.one_of[0], " or ".join(f"{key}:" for key in self.one_of))
+        for key in chosen[1:]:
+            found, expected = f"{key}: beside {chosen[0]}:", "one of the two"
+            report.at((*spot.path, key), FlowProblemCode.VALUE, found, expected)
+
     def _unknown(self, entry: Spot, report: Report) -> None:
         keys = [each.key for each in self.fields]
         hint = self.hints.get(entry.name) or Hint(suggestion=near_miss(entry.name, keys))
@@ -274,7 +285,8 @@ class Closed(Generic[T]):
 
     def schema(self) -> JsonSchema:
         """Return the JSON Schema of the map: closed, with descriptions and defaults."""
-        return closed_schema(self.fields)
+        choice: list[JsonValue] = [{"required": [key]} for key in self.one_of]
+        return closed_schema(self.fields) | ({"oneOf": choice} if choice else {})
 
 
 def closed_schema(fields: Iterable[Field[object]]) -> JsonSchema:

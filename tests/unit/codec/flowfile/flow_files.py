@@ -5,9 +5,7 @@ import json
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from fusiond.codec.canonical import JsonValue
-
-Document = dict[str, JsonValue]
+Document = dict[str, object]
 
 # No lone surrogates and no NUL, which no text may hold; \u escapes reach to 16 bits.
 CHARACTERS = st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"], exclude_characters="\0")
@@ -40,7 +38,7 @@ JSON = st.recursive(
 )
 
 
-def some(**keys: SearchStrategy[JsonValue]) -> SearchStrategy[Document]:
+def some(**keys: SearchStrategy[object]) -> SearchStrategy[Document]:
     """Return maps with any of these keys, in any order."""
     return shuffled(st.fixed_dictionaries({}, optional=keys))
 
@@ -56,11 +54,11 @@ SETUP = some(key=st.lists(FILES | GLOBS, unique=True), network=st.booleans(), ti
 
 
 @st.composite
-def gates(draw: DrawFn) -> JsonValue:
+def gates(draw: DrawFn) -> object:
     """Return gates of both forms, with names of their own."""
     long_form = some(timeout=DURATIONS, network=st.booleans(), output_cap=SIZES)
     names = draw(st.lists(NAMES.filter(lambda name: not name.startswith("gate")), max_size=3, unique=True))
-    found: list[JsonValue] = [{"name": name, "run": draw(PROSE), **draw(long_form)} for name in names]
+    found: list[object] = [{"name": name, "run": draw(PROSE), **draw(long_form)} for name in names]
     return draw(st.permutations([*found, *draw(st.lists(PROSE, max_size=2))]))
 
 
@@ -88,12 +86,14 @@ def outputs(draw: DrawFn) -> Document:
 @st.composite
 def work(draw: DrawFn, kind: str) -> Document:
     """Return what a node of one kind runs, with what only such nodes have."""
-    asked = st.fixed_dictionaries({"prompt": PROSE}) | st.fixed_dictionaries({"prompt_file": FILES})
+    nothing: SearchStrategy[Document] = st.just({})
+    asked: SearchStrategy[Document] = PROSE.map(lambda text: {"prompt": text})
+    asked |= FILES.map(lambda path: {"prompt_file": path})
     match kind:
         case "run":
             return {"run": draw(PROSE)}
         case "agent":
-            return {"agent": draw(FILES), **draw(st.just({}) | asked)}
+            return {"agent": draw(FILES), **draw(nothing | asked)}
         case "acp":
             command = st.fixed_dictionaries({"command": st.lists(PROSE, min_size=1, max_size=3)})
             return {"acp": draw(st.just("codex") | command), **draw(asked)}
@@ -107,11 +107,10 @@ def work(draw: DrawFn, kind: str) -> Document:
 def node(draw: DrawFn, before: dict[str, list[str]]) -> Document:
     """Return a node that may wait for nodes before it, given with the names of their outputs."""
     kind = draw(st.sampled_from(["run", "agent", "acp", *(["protected"] if before else []), "approval"]))
-    needs = (
-        draw(st.lists(st.sampled_from(sorted(before)), min_size=kind == "protected", unique=True))
-        if before
-        else []
-    )
+    fewest = 1 if kind == "protected" else 0
+    # Drawing from an empty list is an error of its own, so there is a name that is never drawn.
+    known = st.lists(st.sampled_from(sorted(before) or [""]), min_size=fewest, unique=True)
+    needs = draw(known) if before else []
     found = draw(work(kind))
     if needs:
         found["needs"] = needs
@@ -124,8 +123,9 @@ def node(draw: DrawFn, before: dict[str, list[str]]) -> Document:
     for name in draw(st.lists(NAMES, max_size=2, unique=True)):
         if readable:
             reads[name] = draw(st.sampled_from(readable))
-    if needs and draw(st.booleans()):
-        reads["extras"] = {"from": needs[0], "match": draw(GLOBS), "optional": draw(st.booleans())}
+    with_extras, optional = draw(st.booleans()), draw(st.booleans())
+    if needs and with_extras:
+        reads["extras"] = {"from": needs[0], "match": draw(GLOBS), "optional": optional}
     limits = some(attempts=st.just(1), wall_clock=st.just("59m"), tokens=st.just(5), cost_usd=st.just(1.25))
     rest = some(
         code=st.sampled_from(["none", "read", "write"]),
@@ -213,7 +213,7 @@ def written(document: Document) -> bytes:
     return json.dumps(document, ensure_ascii=True).encode()
 
 
-def reordered(value: JsonValue) -> JsonValue:
+def reordered(value: object) -> object:
     """Return a document with the keys of every map reversed."""
     match value:
         case dict():

@@ -28,7 +28,7 @@ def planned(data: bytes, cores: int = 2) -> ResolvedFlow:
 
 
 @given(documents())
-@settings(max_examples=200)
+@settings(max_examples=40)
 def test_an_explained_plan_reads_back_as_the_same_plan(document: Document) -> None:
     plan = planned(written(document))
     again = planned(explain(plan).encode(), cores=99)
@@ -37,15 +37,15 @@ def test_an_explained_plan_reads_back_as_the_same_plan(document: Document) -> No
 
 
 @given(documents())
+@settings(max_examples=15)
 def test_an_explained_plan_leaves_nothing_to_explain_but_references(document: Document) -> None:
     again = planned(explain(planned(written(document))).encode())
     assert {reason for _, reason in again.explained} <= {"optional, as the output is"}
-    assert explain(again).splitlines() == [
-        line for line in explain(planned(explain(again).encode())).splitlines()
-    ]
+    assert explain(planned(explain(again).encode())) == explain(again)
 
 
 @given(documents())
+@settings(max_examples=15)
 def test_a_plan_does_not_depend_on_the_order_of_keys(document: Document) -> None:
     turned = reordered(document)
     assert isinstance(turned, dict)

@@ -374,13 +374,13 @@ NODES: list[Case] = [
     ),
     (
         "profile and command",
-        AGENT.replace("codex", "▶{profile: codex, command: [x]}"),
-        [("value", "found profile: beside command:")],
+        AGENT.replace("codex", "{profile: codex, command: ▶[x]}"),
+        [("value", "found command: beside profile:")],
     ),
     (
         "neither profile nor command",
-        AGENT.replace("codex", "▶{}"),
-        [("value", "neither profile: nor command:")],
+        AGENT.replace("acp: codex", "▶acp: {}"),
+        [("missing_key", "found nothing, expected profile: or command:")],
     ),
     ("empty argument", AGENT.replace("codex", "{command: [x, ▶'']}"), [("value", "which is empty")]),
     ("agent definition outside", "flow: f\nnodes: {a: {agent: ▶/etc/passwd}}\n", [("path", "is absolute")]),
@@ -479,7 +479,7 @@ OUTPUTS: list[Case] = [
     (
         "path and collect",
         outputs("o: {path: p, collect: ▶'q/*'}"),
-        [("value", "found path: beside collect:")],
+        [("value", "found collect: beside path:")],
     ),
     (
         "reserved",

@@ -1,0 +1,1 @@
+"""Splits a bill, to the cent."""

@@ -1,0 +1,3 @@
+module example.invalid/slug
+
+go 1.19
