@@ -139,7 +139,7 @@ class StepHub:
         if position == self._end:
             await self._extend()
         # Looked at again after waiting: the tail may have started anew beyond this position.
-        if True:
+        if position >= self._floor:
             start = bisect_right(self._positions, position)
             return self._tail[start : start + self._read_steps]
         steps = await self._reader.feed(after_position=position, limit=self._read_steps)

@@ -16,7 +16,7 @@ from fusiond.domain.flow import ResolvedFlow
 from fusiond.domain.ids import NodeId, RunId, TenantId
 from fusiond.domain.state import RunState
 from fusiond.domain.steps.record import NewStep
-from fusiond.domain.steps.run import ResumeCause, RunCancelled, RunResumed
+from fusiond.domain.steps.run import ParkReason, ResumeCause, RunCancelled, RunParked, RunResumed
 from fusiond.domain.transitions import RunPhase
 from fusiond.domain.views import RunSummary, summary_of
 from fusiond.execution.chain import RunChain
@@ -65,6 +65,7 @@ class Runs:
         self._driven: dict[RunId, Driven] = {}
         self._summaries: dict[RunId, RunSummary] = {}
         self._broken: dict[RunId, str] = {}
+        self._parking: set[asyncio.Task[None]] = set()
 
     @property
     def broken(self) -> dict[RunId, str]:
@@ -117,8 +118,20 @@ class Runs:
             return
         error = task.exception()
         if error is not None:
-            self._broken[run] = f"internal error: {type(error).__name__}: {error}"
+            why = f"internal error: {type(error).__name__}: {error}"
+            self._broken[run] = why
             logger.error("driver ended", extra=facts(run=run), exc_info=error)
+            parking = asyncio.create_task(self._park_broken(run, why), name=f"park {run}")
+            self._parking.add(parking)
+            parking.add_done_callback(self._parking.discard)
+
+    async def _park_broken(self, run: RunId, why: str) -> None:
+        """Record that nobody drives a run any more, so that whoever follows it does not wait for ever."""
+        parked = RunParked(reason=ParkReason.INTERNAL_ERROR, detail=why)
+        try:
+            await self._chains[run].append([NewStep(payload=parked, at_us=self._services.clock.now_us())])
+        except FusionError as error:
+            logger.warning("cannot park", extra=facts(run=run, why=error.sentence()))
 
     async def drain(self) -> None:
         """End what runs, recording it as ended by us, and stop driving."""
@@ -127,6 +140,8 @@ class Runs:
             each.driver.drain()
         if driven:
             await asyncio.wait([each.task for each in driven])
+        if self._parking:
+            await asyncio.wait(self._parking)
 
     def hints(self, run: RunId) -> dict[NodeId, str]:
         """Return what running attempts' manifests still lack, by node."""

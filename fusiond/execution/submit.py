@@ -34,6 +34,9 @@ SMALL_BYTES = 64 * 1024
 
 PAGE_BYTES = 256 * 1024
 MAX_NAMED_BYTES = 1024 * 1024
+_FROM_BASE = (FileRole.POLICY, FileRole.SCHEMA)
+"""Files that judge: they come from the base commit, never from what lies in the workspace."""
+
 NO_POLICY = digest_fields("fusion.policy.none.v1", ())
 
 
@@ -81,7 +84,11 @@ async def submit(services: Services, asked: Submission) -> RunChain:
         RefusedError: the checkout cannot be a base as it is.
     """
     reading = await _read(services, asked)
-    base = await services.workspace.resolve_base(asked.revision, include_dirty=asked.include_dirty)
+    base = await services.workspace.resolve_base(
+        asked.revision,
+        include_dirty=asked.include_dirty,
+        aside=_pinned_anyway(services, asked, reading),
+    )
     pinned = await _pin(services, asked, reading, base)
     _check_supported(pinned.plan, asked.mode)
     run = make_run_id(services.clock.now_us(), services.randomness.bits(RUN_ID_RANDOM_BITS))
@@ -95,6 +102,15 @@ async def _read(services: Services, asked: Submission) -> FlowReading:
     if reading.flow is None:
         raise _problems(reading.problems, asked.flow_path)
     return reading
+
+
+def _pinned_anyway(services: Services, asked: Submission, reading: FlowReading) -> frozenset[str]:
+    """Return the files that are read from the workspace and pinned by digest."""
+    paths = {each.path for each in reading.files if each.role not in _FROM_BASE}
+    root = f"{services.settings.root}/"
+    if asked.flow_path.startswith(root):
+        paths.add(asked.flow_path.removeprefix(root))
+    return frozenset(paths)
 
 
 def _problems(problems: tuple[FlowProblem, ...], flow_path: str) -> InvalidError:
@@ -136,7 +152,7 @@ async def _pin(services: Services, asked: Submission, reading: FlowReading, base
 async def _named(services: Services, file: NamedFile, base: Revision) -> bytes | FusionError:
     """Return the bytes of a file that the flow names, or what stands in the way."""
     try:
-        if file.role in (FileRole.POLICY, FileRole.SCHEMA):
+        if file.role in _FROM_BASE:
             return await _from_base(services, base, file.path)
         return await asyncio.to_thread(read_inside, services.settings.root, file.path)
     except FusionError as error:

@@ -89,8 +89,14 @@ class Merged:
 class Workspace(Protocol):
     """Attempt trees and their revisions; the user's `.git` is only read, but for `deliver`."""
 
-    async def resolve_base(self, revision: str | None, *, include_dirty: bool) -> Revision:
-        """Resolve and pack the base (default HEAD). RefusedError for a dirty checkout and kin."""
+    async def resolve_base(
+        self, revision: str | None, *, include_dirty: bool, aside: frozenset[str] = frozenset()
+    ) -> Revision:
+        """Resolve and pack the base (default HEAD). RefusedError for a dirty checkout and kin.
+
+        `aside` are paths, relative to the workspace, that the submission pins by digest
+        anyway, so their changes make no checkout dirty.
+        """
         ...
 
     async def merge(self, base: Revision, parents: Sequence[CommitId]) -> Revision | MergeConflict:

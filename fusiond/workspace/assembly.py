@@ -20,9 +20,6 @@ from fusiond.workspace.setup_cache import FileSetupCache
 from fusiond.workspace.store import Store
 from fusiond.workspace.workspace import GitWorkspace
 
-FLOW_FILES = ("fusion.yaml",)
-"""Files that a run pins by digest when it is submitted; editing them makes no checkout dirty."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
@@ -49,7 +46,6 @@ def assemble(
     home: str | None,
     clock: Clock,
     git: Git | None = None,
-    unwatched: tuple[str, ...] = FLOW_FILES,
     max_file_bytes: int = MAX_FILE_BYTES,
 ) -> Assembly:
     """Make the adapters of one workspace; nothing is run or written yet.
@@ -60,7 +56,6 @@ def assemble(
         home: the user's home, for their ignore file and identity; None for none.
         clock: dates merge commits.
         git: runs git; the one on PATH where None.
-        unwatched: paths whose changes make the checkout not dirty.
         max_file_bytes: the largest file a revision takes.
     """
     git = git or Git()
@@ -68,7 +63,7 @@ def assemble(
     store = Store(git, layout)
     bases = Bases(git, layout)
     attempts = Attempts(git, layout, bases, store)
-    basing = Basing(git, layout, bases, store, home, unwatched)
+    basing = Basing(git, layout, bases, store, home)
     reader = ObjectReader(git, store.place, store.generation)
     return Assembly(
         workspace=GitWorkspace(

@@ -39,8 +39,6 @@ class Basing:
         bases: where they are packed.
         store: the daemon's own repository.
         home: the user's home, None for none.
-        unwatched: paths of the checkout whose changes make it not dirty, because the
-            run pins their bytes in another way, such as the flow file.
     """
 
     git: Git
@@ -48,9 +46,10 @@ class Basing:
     bases: Bases
     store: Store
     home: str | None
-    unwatched: tuple[str, ...]
 
-    async def resolve(self, revision: str | None, *, include_dirty: bool) -> Revision:
+    async def resolve(
+        self, revision: str | None, *, include_dirty: bool, aside: frozenset[str] = frozenset()
+    ) -> Revision:
         """Resolve and pack a base; see `ports.workspace.Workspace.resolve_base`.
 
         The checkout matters only where no revision is named.
@@ -68,7 +67,7 @@ class Basing:
                     cure="leave out either the revision or --include-dirty",
                 )
             if revision is None and not include_dirty:
-                await self._refuse_dirty(view)
+                await self._refuse_dirty(view, aside)
             base = await self._packed(commit, view, source)
             if include_dirty:
                 base = await self._with_uncommitted(base, view, source)
@@ -79,8 +78,9 @@ class Basing:
         await self.store.borrow(commit)
         return await self.store.revision(commit)
 
-    async def _refuse_dirty(self, view: Place) -> None:
-        paths = [path for path in await uncommitted(self.git, view) if path not in self.unwatched]
+    async def _refuse_dirty(self, view: Place, aside: frozenset[str]) -> None:
+        found = await uncommitted(self.git, view, every_file=bool(aside))
+        paths = [path for path in found if path not in aside]
         if paths:
             raise RefusedError(
                 f"the checkout has {len(paths)} uncommitted changes: {listed(paths)}",

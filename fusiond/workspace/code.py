@@ -108,7 +108,8 @@ class GitCode(CodeEvidence):
         entry = await self._entry(revision, components)
         if entry.kind is not EntryKind.DIRECTORY:
             raise RefusedError(
-                f"{display_safe(b'/'.join(components))} is a {entry.kind}", expected="a directory"
+                f"{display_safe(b'/'.join(components))} is a {entry.kind}, not a directory",
+                expected="the path of a directory",
             )
         return entry.object_id
 

@@ -65,6 +65,10 @@ _GIT_NAMES = {b".git", b"git~1"}
 # What HFS+ does not see in a name; git refuses `.git` with them in it (CVE-2014-9390).
 _UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CACHE_NAMES = frozenset(
+    each.rstrip("/").encode() for each in CACHES if each.endswith("/") and "*" not in each
+)
+_GLOB = "\\*?[#! "
 _TRIES = 3
 _DENIED = {errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENXIO}
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
@@ -121,8 +125,10 @@ async def record_tree(
         StorageError: the disk refused.
     """
     assert place.work_tree is not None
-    listing = await list_tree(git, place, never)
-    nested = await asyncio.to_thread(find_nested, place.work_tree, listing)
+    listing, holders = await asyncio.gather(
+        list_tree(git, place, never), asyncio.to_thread(find_git_holders, place.work_tree, frozenset(never))
+    )
+    nested = await _not_ignored(git, place, set(holders), known=set(listing.nested))
     with storing("the attempt's revision"):
         candidates = await asyncio.to_thread(
             read_candidates, place.work_tree, listing, objects, max_file_bytes
@@ -157,33 +163,63 @@ async def list_tree(git: Git, place: Place, never: Sequence[str]) -> Listing:
     )
 
 
-def find_nested(root: str, listing: Listing) -> tuple[str, ...]:
-    """Return the directories below the root that hold a `.git` of any kind, sorted.
+def find_git_holders(root: str, never: frozenset[str]) -> list[bytes]:
+    """Return the directories below `root` that hold a `.git` of any kind.
 
-    Looked at: directories with tracked or untracked files in them. What is ignored
-    as a whole is not looked into.
+    Not looked into: those directories themselves, the caches that no tool makes
+    repositories in, and results of setup.
+
+    Args:
+        root: the work tree.
+        never: patterns of `path_pattern`.
     """
-    above: set[bytes] = set()
-    for path in (*listing.tracked, *listing.untracked):
-        parent = os.path.dirname(path)
-        while parent and parent not in above:
-            above.add(parent)
-            parent = os.path.dirname(parent)
-    found = set(listing.nested)
-    with opened(root) as fd:
-        found.update(each for each in above if _holds_git(fd, each))
-    return tuple(sorted(display_safe(each) for each in found))
+    found: list[bytes] = []
+    waiting = [b""]
+    while waiting:
+        directory = waiting.pop()
+        inner, holds_git = _directories(os.path.join(os.fsencode(root), directory))
+        if holds_git and directory:
+            found.append(directory)
+            continue
+        for name in inner:
+            path = os.path.join(directory, name)
+            if name not in _CACHE_NAMES and path_pattern(os.fsdecode(path)) not in never:
+                waiting.append(path)
+    return found
 
 
-def _holds_git(root: int, directory: bytes) -> bool:
+def _directories(path: bytes) -> tuple[list[bytes], bool]:
+    """Return the names of the directories in a directory, and whether one entry is `.git`.
+
+    Links are not followed; what cannot be listed is empty here, and git says so.
+    """
+    found: list[bytes] = []
+    holds_git = False
     try:
-        # A link on the way leads to something that is no part of the tree; nothing is read.
-        os.lstat(directory + b"/.git", dir_fd=root)
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.name == b".git":
+                    holds_git = True
+                elif entry.is_dir(follow_symlinks=False):
+                    found.append(entry.name)
     except OSError as error:
-        if error.errno in _GONE or error.errno in {errno.EACCES, errno.ENAMETOOLONG}:
-            return False
-        raise
-    return True
+        if error.errno not in _GONE | _DENIED:
+            raise
+    return found, holds_git
+
+
+def path_pattern(path: str) -> str:
+    """Return the ignore pattern that names exactly one path, relative to the root."""
+    return "/" + "".join(f"\\{each}" if each in _GLOB else each for each in path)
+
+
+async def _not_ignored(git: Git, place: Place, holders: set[bytes], known: set[bytes]) -> tuple[str, ...]:
+    """Return `known` and those of `holders` that no rule ignores, displayable and sorted."""
+    asked = b"".join(each + b"\0" for each in holders - known)
+    if asked:
+        ended = await git.run(place, "check-ignore", "-z", "--stdin", stdin=asked, ok=(0, 1))
+        known = known | (holders - set(ended.out.split(b"\0")))
+    return tuple(sorted(display_safe(each) for each in known))
 
 
 def problem_with_name(path: bytes) -> str | None:

@@ -25,13 +25,11 @@ from fusiond.workspace.disk.layout import Layout, read_stamp, storing, sync_dire
 from fusiond.workspace.disk.removal import opened, remove_entry, remove_tree, unlock
 from fusiond.workspace.disk.sealing import copy, descend, seal
 from fusiond.workspace.plumbing.git import LONG_S, Git, Place
-from fusiond.workspace.recording import problem_with_name
+from fusiond.workspace.recording import path_pattern, problem_with_name
 from fusiond.workspace.source import listed
 
 INSIDE_TREE = "/attempt"
 """Where an attempt's tree is seen inside a sandbox (`governance.md`, Sandbox)."""
-
-_GLOB = "\\*?[#! "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +113,14 @@ class FileSetupCache(SetupCache):
         kept = [path for path in paths if os.path.lexists(f"{making}/tree/{path}")]
         write_stamp(making, {f"path.{number:06}": path for number, path in enumerate(kept)})
         sync_directory(making)
+        self._publish(making, self._path(key))
+
+    def _publish(self, making: str, place: str) -> None:
+        if os.path.lexists(place) and read_stamp(place) is None:
+            # What stands there without a stamp is damaged, and never used.
+            self.layout.discard(place)
         try:
-            os.rename(making, self._path(key))
+            os.rename(making, place)
         except OSError as error:
             # Somebody else stored the same key first; equal keys mean equal results.
             if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
@@ -172,7 +176,7 @@ class FileSetupCache(SetupCache):
 
     def _exclude(self, attempt: AttemptId, tree: str, paths: Sequence[str]) -> None:
         """Keep the result out of revisions, and out of what the agent's own git shows it."""
-        patterns = "".join(f"/{_escaped(path)}\n" for path in paths)
+        patterns = "".join(f"{path_pattern(path)}\n" for path in paths)
         never = Path(self.attempts.own(attempt).git_dir, NEVER)
         if never.exists():
             # An agent may have been here since; its repository is not touched again.
@@ -228,7 +232,3 @@ def _in_the_way(path: str) -> RefusedError:
         expected="no link and nothing of another kind there",
         cure="remove it from the repository, or have setup write elsewhere",
     )
-
-
-def _escaped(path: str) -> str:
-    return "".join(f"\\{each}" if each in _GLOB else each for each in path)

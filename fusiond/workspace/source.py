@@ -332,15 +332,18 @@ async def resolve_commit(git: Git, view: Place, revision: str) -> CommitId:
     )
 
 
-async def uncommitted(git: Git, view: Place) -> list[str]:
+async def uncommitted(git: Git, view: Place, *, every_file: bool = False) -> list[str]:
     """List the paths of the checkout that differ from HEAD, staged, unstaged or untracked.
 
     Args:
         git: runs git.
         view: made with `index=True`.
+        every_file: name each untracked file; else a directory without tracked files is
+            named once, with a slash at its end.
     """
-    args = ("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames")
-    ended = await git.run(view, *args, "--ignore-submodules=all")
+    untracked = f"--untracked-files={'all' if every_file else 'normal'}"
+    args = ("status", "--porcelain=v1", "-z", untracked, "--no-renames", "--ignore-submodules=all")
+    ended = await git.run(view, *args)
     paths = (entry[3:] for entry in ended.out.decode(errors="surrogateescape").split("\0") if entry)
     return sorted(path for path in paths if path.split("/")[0] != ".fusion")
 

@@ -133,6 +133,13 @@ class Store:
             elif found != commit:
                 raise ConflictError(f"{ref} is {found}", expected=commit, state=found)
 
+    async def repin(self, ref: str, commit: CommitId) -> None:
+        """Set a ref that may still move: an attempt's, until the attempt is frozen."""
+        async with self._refs:
+            Path(self.layout.repo, f"{ref}.lock").unlink(missing_ok=True)
+            update = f"update {ref} {commit}\n".encode()
+            await self.git.run(self.place, "update-ref", "--stdin", stdin=update)
+
     async def pinned(self, ref: str) -> CommitId:
         """Return the commit that a full ref name stands for. NotFoundError."""
         found = await self._pinned(ref)

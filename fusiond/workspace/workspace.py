@@ -41,7 +41,9 @@ class GitWorkspace(Workspace):
     attempts: Attempts
     max_file_bytes: int = MAX_FILE_BYTES
 
-    async def resolve_base(self, revision: str | None, *, include_dirty: bool) -> Revision:
+    async def resolve_base(
+        self, revision: str | None, *, include_dirty: bool, aside: frozenset[str] = frozenset()
+    ) -> Revision:
         """Resolve and pack the base; see `basing`.
 
         Raises:
@@ -50,7 +52,7 @@ class GitWorkspace(Workspace):
             InvalidError: `revision` is no name at all.
         """
         await asyncio.to_thread(self.layout.create)
-        return await self.basing.resolve(revision, include_dirty=include_dirty)
+        return await self.basing.resolve(revision, include_dirty=include_dirty, aside=aside)
 
     async def merge(self, base: Revision, parents: Sequence[CommitId]) -> Revision | MergeConflict:
         """Left-fold `parents`; those already contained are left out."""
@@ -79,8 +81,8 @@ class GitWorkspace(Workspace):
     async def commit(self, attempt: AttemptId, tree: TreeId, message: str) -> CommittedTree:
         """Commit `tree` on the attempt's start and pin it; an unchanged tree is the start itself.
 
-        Raises:
-            ConflictError: the attempt is pinned with another revision.
+        A later call with another tree moves the pin: what counts is the commit that the
+        ledger names when the attempt is frozen, after which nothing calls this.
         """
         found = self.attempts.need(attempt)
         start = found.prepared.start
@@ -89,7 +91,7 @@ class GitWorkspace(Workspace):
             revision = await self.store.commit(tree, (start.commit,), message)
         patch = f"{found.prepared.places.root}/{PATCH}"
         await self._write_patch(start, revision, patch)
-        await self.store.pin(attempt_ref(attempt), revision.commit)
+        await self.store.repin(attempt_ref(attempt), revision.commit)
         return CommittedTree(revision=revision, patch_path=patch)
 
     async def _write_patch(self, start: Revision, end: Revision, path: str) -> None:

@@ -2,8 +2,8 @@
 
 Owns the promises of `ports.workspace` that execution relies on: ids that are functions of
 content, attempts laid at their start, snapshots of what is in the directory, merges with
-conflicts, pins that never move, setup results laid read-only. Knows no git, no ignore
-files, no links and no modes; files below the first `.git` of a directory count as nested.
+conflicts, pins that never move, setup results laid beside them. Knows no git, no ignore
+files, no links and no modes; a directory with a `.git` in it is nested.
 """
 
 import hashlib
@@ -149,12 +149,14 @@ class FakeWorkspace(Workspace):
     fails: Exception | None = None
     prepared: dict[AttemptId, PreparedTree] = field(default_factory=dict)
 
-    async def resolve_base(self, revision: str | None, *, include_dirty: bool) -> Revision:
+    async def resolve_base(
+        self, revision: str | None, *, include_dirty: bool, aside: frozenset[str] = frozenset()
+    ) -> Revision:
         if include_dirty and self.dirty is not None:
             tree = self.repository.add_tree(self.dirty)
             return self.repository.add_commit(tree, (self.head.commit,), "uncommitted")
         if revision is None:
-            if self.dirty is not None:
+            if self._changed() - aside:
                 raise RefusedError("the checkout has uncommitted changes", cure="commit them")
             return self.head
         commit = self.branches.get(revision, CommitId(revision))
@@ -163,6 +165,13 @@ class FakeWorkspace(Workspace):
         if commit not in self.repository.commits:
             raise RefusedError(f"{revision!r} names no commit")
         return self.repository.revision(commit)
+
+    def _changed(self) -> set[str]:
+        """Return the paths in which the checkout differs from `head`."""
+        if self.dirty is None:
+            return set()
+        files = self.repository.files(self.head)
+        return {path for path in {*files, *self.dirty} if files.get(path) != self.dirty.get(path)}
 
     async def merge(self, base: Revision, parents: Sequence[CommitId]) -> Revision | MergeConflict:
         merged = base
@@ -222,7 +231,7 @@ class FakeWorkspace(Workspace):
         revision = prepared.start
         if tree != revision.tree:
             revision = self.repository.add_commit(tree, (prepared.start.commit,), message)
-        self.repository.pin(f"{attempt}", revision.commit)
+        self.repository.pins[str(attempt)] = revision.commit
         patch = Path(prepared.places.root, "changes.patch")
         patch.write_bytes(_diff(self.repository.files(prepared.start), self.repository.files(revision), ""))
         return CommittedTree(revision=revision, patch_path=str(patch))

@@ -31,6 +31,7 @@ class ParkReason(StrEnum):
     CONTENT_MISSING = "content_missing"
     UNKNOWN_OUTCOME = "unknown_outcome"
     STORAGE = "storage"
+    INTERNAL_ERROR = "internal_error"
 
 
 class ResumeCause(StrEnum):

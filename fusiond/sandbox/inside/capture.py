@@ -11,6 +11,8 @@ from _collections_abc import Callable  # collections.abc would bring all of coll
 
 from fusiond.sandbox.inside import kernel
 
+Punch = Callable[[int, int, int], bool]
+
 PIPE_BYTES = 1 << 20
 _PUMP_BYTES = 64 << 20
 _BLOCK_BYTES = 64 << 10  # no file system of ours has larger ones
@@ -28,9 +30,7 @@ class Capture:
         punch: gives blocks of the log back; see `kernel.punch_hole`.
     """
 
-    def __init__(
-        self, pipe: int, log: int, cap: int, punch: Callable[[int, int, int], bool] = kernel.punch_hole
-    ) -> None:
+    def __init__(self, pipe: int, log: int, cap: int, punch: Punch = kernel.punch_hole) -> None:
         os.set_blocking(pipe, False)
         self.pipe = pipe
         self._punch_hole = punch

@@ -9,7 +9,7 @@ import select
 import time
 
 from fusiond.sandbox.inside import command, kernel, order
-from fusiond.sandbox.inside.capture import Capture, open_pipe
+from fusiond.sandbox.inside.capture import Capture, Punch, open_pipe
 from fusiond.sandbox.inside.family import Family
 
 _KILL_ROUND_S = 0.1
@@ -22,9 +22,12 @@ class Watch:
         task: what was ordered.
         family: this process's descendants.
         guard: a pipe whose end means that the warden is dead; None without one.
+        punch: gives blocks of the log back; see `kernel.punch_hole`.
     """
 
-    def __init__(self, task: order.Order, family: Family, guard: int | None) -> None:
+    def __init__(
+        self, task: order.Order, family: Family, guard: int | None, punch: Punch = kernel.punch_hole
+    ) -> None:
         self._task = task
         self._family = family
         self._guard = guard
@@ -35,7 +38,7 @@ class Watch:
         self._abandoned = ""
         self._poll = select.poll()
         read_end, self._write_end = open_pipe()
-        self._capture = Capture(read_end, task.log, task.cap_bytes)
+        self._capture = Capture(read_end, task.log, task.cap_bytes, punch)
 
     def run(self) -> order.Report:
         """Start the command, stay to its end and report."""

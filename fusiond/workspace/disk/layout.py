@@ -188,10 +188,10 @@ def read_stamp(directory: str) -> dict[str, str] | None:
         text = Path(directory, STAMP).read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
-    head, *lines = text.splitlines()
+    head, *lines = text.split("\n")
     if head != "fusion 1":
         return None
-    return dict(line.split(" ", 1) for line in lines)
+    return dict(line.split(" ", 1) for line in lines if line)
 
 
 def git_directory(path: str, *, object_format: str, head: str, options: Mapping[str, str]) -> None:

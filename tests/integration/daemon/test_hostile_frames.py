@@ -71,7 +71,7 @@ async def check_serving(daemon: Served) -> None:
     ],
 )
 async def test_broken_frame_is_said_and_ends_the_connection(
-    daemon: Served, data: bytes, code: str, greeted: bool
+    daemon: Served, data: bytes, code: str, *, greeted: bool
 ) -> None:
     async with raw_client(daemon.address, greeted=greeted) as client:
         client.say(data)

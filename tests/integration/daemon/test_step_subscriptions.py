@@ -309,7 +309,7 @@ class Basket:
         return [push.position for push in self.pushes if isinstance(push, StepPush)]
 
 
-starts = st.lists(st.integers(0, 60), min_size=1, max_size=5)
+starts = st.lists(st.integers(0, 120) | st.just(1_000), min_size=1, max_size=5)
 bursts = st.lists(st.integers(1, 25), max_size=8)
 pauses = st.lists(st.integers(0, 4), max_size=20)
 
@@ -330,8 +330,8 @@ async def play(begins: list[int], batches: list[int], paces: list[list[int]], ta
     await hub.start()
     baskets: list[tuple[int, Basket]] = []
     tasks: list[asyncio.Task[None]] = []
-    for begin, pace in zip(begins, paces, strict=False):
-        basket = Basket(list(pace))
+    for wanted, pace in zip(begins, paces, strict=False):
+        begin, basket = min(wanted, hub.head), Basket(list(pace))
         baskets.append((begin, basket))
         subscription = StepSubscription(hub, basket, 1, SubscribeParams(from_position=begin, run=RUN))
         tasks.append(asyncio.create_task(subscription.run()))

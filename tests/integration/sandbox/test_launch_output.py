@@ -1,14 +1,20 @@
 """What a command writes: every byte at its true offset, bounded on disk, out of the command's reach."""
 
 import hashlib
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import fusiond
 from fusiond.domain.launch import LaunchEnd
 from fusiond.sandbox.host import LauncherHost
+from fusiond.sandbox.inside import order
 from tests.integration.sandbox.launch_bench import LaunchBench
 
+HOLELESS = Path(__file__).with_name("holeless_launcher.py")
 MEBIBYTE = 1 << 20
 
 
@@ -123,3 +129,14 @@ async def test_tiny_caps(bench: LaunchBench, cap: int) -> None:
     kept = outcome.log.replace(b"\0", b"")
     assert len(outcome.log) == 10_000
     assert kept == b"y" * cap
+
+
+@pytest.mark.parametrize("script", ["yes", "trap '' TERM; seq 1 1000000; exit 0"])
+def test_file_system_without_holes_ends_the_command(tmp_path: Path, script: str) -> None:
+    log, root = tmp_path / "log", str(Path(fusiond.__path__[0]).parent)
+    command = [sys.executable, str(HOLELESS), str(log), "100000", script]
+    told = subprocess.run(command, env={**os.environ, "PYTHONPATH": root}, capture_output=True, check=True)
+    report = order.unpack_report(told.stdout)
+    assert report.end == order.OUTPUT_LIMIT
+    assert report.hole == (100_000, report.output_bytes - 100_000)
+    assert log.stat().st_size == 100_000

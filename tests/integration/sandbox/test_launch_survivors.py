@@ -152,13 +152,15 @@ async def test_launcher_and_warden_killed_together_free_nothing(host: LauncherHo
     await eventually(lambda: len(alive(token)) > SCATTERED, "scattered processes")
     marked = {pid for pid in alive(token) if marker_of(pid) == bench.marker}
     os.killpg(launchers(bench.marker)[0], signal.SIGKILL)
-    outcome = await launch
-    assert outcome.result.end is LaunchEnd.SANDBOX_FAILURE
-    # What has cleared its environment is not found any more: the one hole without walls.
-    assert marked
-    assert marked.isdisjoint(alive(token))
-    for pid in alive(token):
-        os.kill(pid, signal.SIGKILL)
+    try:
+        outcome = await launch
+        assert outcome.result.end is LaunchEnd.SANDBOX_FAILURE
+        # What has cleared its environment is not found any more: the one gap without walls.
+        assert marked
+        assert marked.isdisjoint(alive(token))
+    finally:
+        for pid in alive(token):
+            os.kill(pid, signal.SIGKILL)
 
 
 async def test_careless_signals_do_not_reach_the_launcher(walled: LaunchBench) -> None:

@@ -31,12 +31,23 @@ async def test_very_many_paths_are_counted_not_listed(site: Site) -> None:
     assert "n199" not in caught.value.found
 
 
-async def test_touched_ignored_and_flow_files_make_nothing_dirty(site: Site) -> None:
+async def test_what_a_submission_pins_anyway_makes_nothing_dirty(site: Site) -> None:
+    change(site.root, {"flows/fix.yaml": b"flow: x\n", "README.md": b"a prompt\n"})
+    resolve = site.assembly.workspace.resolve_base
+    pinned = frozenset({"flows/fix.yaml", "README.md"})
+    await resolve(None, include_dirty=False, aside=pinned)
+    change(site.root, {"flows/other.txt": b"x"})
+    with pytest.raises(RefusedError) as caught:
+        await resolve(None, include_dirty=False, aside=pinned)
+    assert caught.value.fields["paths"] == "flows/other.txt"
+
+
+async def test_touched_and_ignored_files_make_nothing_dirty(site: Site) -> None:
     (site.home / ".config/git").mkdir(parents=True)
     (site.home / ".config/git/ignore").write_text(".idea/\n")
     (site.root / ".git/info").mkdir(exist_ok=True)
     (site.root / ".git/info/exclude").write_text("local.txt\n")
-    change(site.root, {".idea/x": b"x", "local.txt": b"x", "fusion.yaml": b"flow: x\n"})
+    change(site.root, {".idea/x": b"x", "local.txt": b"x"})
     os.utime(site.root / "README.md", ns=(1, 1))
     await site.base()
     await site.base()

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from fusiond.domain.errors import ConflictError, RefusedError
+from fusiond.domain.errors import RefusedError
 from fusiond.domain.ids import TreeId
 from fusiond.ports.workspace import Revision, TreeSnapshot
+from fusiond.workspace.plumbing.git import GitError
 from tests.integration.workspace.repositories import EXECUTABLE, LINK, Stored, fingerprint, git
-from tests.integration.workspace.site import Site, Sites, attempt_of, change
+from tests.integration.workspace.site import RUN, Site, Sites, attempt_of, change
 from tests.integration.workspace.test_workspace_bases import plant_traps
 
 
@@ -154,8 +155,10 @@ class TestNestedRepositories:
         git(tree, "init", "--quiet", "empty")
         (tree / "src/.git").mkdir()
         change(tree, {"docs/.git": b"gitdir: /etc\n", "deep/er/file.txt": b"x\n", "deep/.git": b""})
+        change(tree, {"alone/.git": b"nothing else is here\n"})
+        (tree / "hollow/.git").mkdir(parents=True)
         snapshot = await taken(site)
-        assert snapshot.nested == ("deep", "docs", "empty", "src", "whole")
+        assert snapshot.nested == ("alone", "deep", "docs", "empty", "hollow", "src", "whole")
         listed = git(site.root / ".fusion/repo.git", "ls-tree", "-r", snapshot.tree)
         assert "160000" not in listed
         assert "whole" not in listed
@@ -164,6 +167,7 @@ class TestNestedRepositories:
         change(tree, {".gitignore": b"/vendor/\n"})
         git(tree, "init", "--quiet", "vendor/lib")
         git(tree, "init", "--quiet", "node_modules/pkg")
+        (tree / "vendor/broken/.git").mkdir(parents=True)
         assert (await taken(site)).nested == ()
 
 
@@ -200,7 +204,7 @@ class TestRefused:
                 cwd=Path(__file__).parents[3],
             )
         assert ended.returncode == 0, ended.stderr
-        assert ended.stdout.split() == ["closed", "sealed.txt", "src/app.py"]
+        assert ended.stdout.split() == ["closed", "sealed.txt", "src", "src/app.py"]
 
 
 class TestAgentsRepository:
@@ -256,13 +260,16 @@ class TestCommits:
         assert done.revision == base
         assert Path(done.patch_path).read_bytes() == b""
 
-    async def test_a_pin_never_moves(self, site: Site, tree: Path) -> None:
+    async def test_a_later_call_moves_the_attempts_pin(self, site: Site, tree: Path) -> None:
         workspace = site.assembly.workspace
         change(tree, {"new.txt": b"one\n"})
-        await workspace.commit(attempt_of(), (await taken(site)).tree, "one")
+        first = await workspace.commit(attempt_of(), (await taken(site)).tree, "one")
         change(tree, {"new.txt": b"two\n"})
-        with pytest.raises(ConflictError):
-            await workspace.commit(attempt_of(), (await taken(site)).tree, "two")
+        second = await workspace.commit(attempt_of(), (await taken(site)).tree, "two")
+        assert first.revision != second.revision
+        pin = git(site.root / ".fusion/repo.git", "rev-parse", f"refs/runs/{RUN}/nodes/build/1")
+        assert pin == second.revision.commit
+        assert b"+two" in Path(second.patch_path).read_bytes()
 
     async def test_the_patch_makes_the_revision_from_the_start(self, sites: Sites, tmp_path: Path) -> None:
         site = sites.make(
@@ -290,7 +297,7 @@ class TestCommits:
         assert site.git("write-tree") == done.revision.tree
 
     async def test_a_tree_that_is_not_there_is_an_error(self, site: Site, tree: Path) -> None:
-        with pytest.raises(Exception, match="git"):
+        with pytest.raises(GitError):
             await site.assembly.workspace.commit(attempt_of(), TreeId("1" * 40), "lost")
 
 

@@ -30,6 +30,7 @@ async def scratch(site: Site) -> AttemptPlaces:
             "src/gen/out.py": b"made\n",
             "lone file.txt": b"alone\n",
             "README.md": b"changed by setup\n",
+            ".venv/src/pkg/.git": b"an editable install\n",
         },
     )
     (tree / ".venv/bin/tool").chmod(0o4755)
@@ -48,12 +49,17 @@ async def test_only_what_was_added_is_kept_and_it_is_read_only(site: Site, scrat
     assert not await setups.find(KEY)
     await setups.store(KEY, scratch)
     assert await setups.find(KEY)
-    found = {str(path.relative_to(kept(site))) for path in kept(site).rglob("*") if not path.is_dir()}
+    found = {
+        str(path.relative_to(kept(site)))
+        for path in kept(site).rglob("*")
+        if path.is_symlink() or not path.is_dir()
+    }
     assert found == {
         ".gitignore",
         ".venv/bin/tool",
         ".venv/bin/python",
         ".venv/lib/mod.py",
+        ".venv/src/pkg/.git",
         "alias",
         "lone file.txt",
         "src/gen/out.py",
@@ -97,13 +103,14 @@ async def test_without_walls_it_is_copied_read_only(site: Site, scratch: Attempt
 
 @pytest.mark.parametrize("sandboxed", [True, False])
 async def test_a_laid_result_is_never_part_of_a_revision(
-    site: Site, scratch: AttemptPlaces, sandboxed: bool
+    site: Site, scratch: AttemptPlaces, *, sandboxed: bool
 ) -> None:
     setups, workspace = site.assembly.setups, site.assembly.workspace
     await setups.store(KEY, scratch)
     prepared = await site.prepare("build", 1)
     await setups.lay(KEY, attempt_of("build", 1), sandboxed=sandboxed)
-    assert (await workspace.snapshot(attempt_of("build", 1))).tree == prepared.start.tree
+    snapshot = await workspace.snapshot(attempt_of("build", 1))
+    assert (snapshot.tree, snapshot.nested) == (prepared.start.tree, ())
     tree = Path(prepared.places.tree)
     assert git(tree, "status", "--porcelain") == ""
     (tree / "src/.gitignore").write_text("!gen\n!gen/**\n")
@@ -159,7 +166,7 @@ class TestMountPoints:
     @pytest.mark.parametrize("sandboxed", [True, False])
     @pytest.mark.parametrize("path", ["src", "src/gen", ".venv"])
     async def test_no_link_leads_to_one(
-        self, site: Site, scratch: AttemptPlaces, tmp_path: Path, path: str, sandboxed: bool
+        self, site: Site, scratch: AttemptPlaces, tmp_path: Path, path: str, *, sandboxed: bool
     ) -> None:
         target = tmp_path / "target"
         target.mkdir()

@@ -32,7 +32,8 @@ def _example(kind: object, name: str) -> object:
     kind = plain(kind)
     origin, arguments = get_origin(kind), get_args(kind)
     if isinstance(kind, type) and issubclass(kind, StrEnum):
-        return [*kind][-1]
+        # The first word: a vocabulary that grows at its end changes no stored step.
+        return next(iter(kind))
     if isinstance(kind, type) and is_dataclass(kind):
         hints = type_hints(kind)
         return kind(**{field.name: _example(hints[field.name], field.name) for field in fields(kind)})
@@ -48,6 +49,11 @@ def _example(kind: object, name: str) -> object:
 
 def values_of(kind: object) -> st.SearchStrategy[object]:
     """Return a strategy for every value of a field's type."""
+    return _values_of(kind)
+
+
+@cache
+def _values_of(kind: object) -> st.SearchStrategy[object]:
     if kind is Digest:
         return TEXT.map(lambda text: digest_bytes(text.encode()))
     kind = plain(kind)

@@ -319,6 +319,17 @@ def test_interruptions_do_not_count_as_attempts_but_are_bounded() -> None:
     )
 
 
+def test_what_counts_as_an_attempt_is_no_interruption() -> None:
+    chain = Chain(plan("build", attempts=2))
+    reasons = [AttemptFailure.TIMED_OUT, *[AttemptFailure.WORKSPACE_LOST] * MAX_INTERRUPTIONS]
+    for number, reason in enumerate(reasons, 1):
+        assert due(chain) == (PrepareAttempt(node=BUILD, attempt=AttemptNumber(number)),)
+        chain.of_stage("build", number, attempt_started(), AttemptFailed(reason=reason, detail=reason))
+    assert due(chain) == (
+        finish(StageOutcome.BLOCKED, BlockReason.INTERRUPTED, "workspace_lost", attempt=len(reasons)),
+    )
+
+
 def test_attempts_are_counted_across_interruptions() -> None:
     chain = Chain(plan("build", attempts=2))
     reasons = [AttemptFailure.INTERRUPTED, AttemptFailure.TIMED_OUT, AttemptFailure.INTERRUPTED]

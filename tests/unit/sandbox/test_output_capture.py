@@ -1,7 +1,7 @@
 """Head and tail of an output stay at their true offsets, whatever its size and pieces."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusiond.sandbox.inside.capture import Capture, open_pipe
+from fusiond.sandbox.inside.capture import Capture, Punch, open_pipe
 from fusiond.sandbox.inside.kernel import punch_hole
-
-Punch = Callable[[int, int, int], bool]
 
 
 @contextmanager

