@@ -201,7 +201,7 @@ def step_hash(stored: StoredStep) -> Digest:
 
 
 def _hash(values: tuple[str | int | bytes | None, ...]) -> Digest:
-    # None and the empty string share their bytes; no column may hold both.
+    # None and the empty string share their bytes; storage lets no column hold both.
     return digest_fields(
         STEP_TAG,
         [

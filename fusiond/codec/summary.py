@@ -103,9 +103,13 @@ def supervisor_summary(attempt: AttemptId, artifacts: Sequence[FrozenArtifact]) 
         "",
     ]
     lines += [
-        f"- {each.path}: output {each.output}, {each.media_type}, {each.size} bytes"
+        f"- {each.path}: {_role(each)}, {each.media_type}, {each.size} bytes"
         for each in artifacts[:MAX_LISTED]
     ]
     if len(artifacts) > MAX_LISTED:
         lines.append(f"- and {len(artifacts) - MAX_LISTED} more, see artifacts.json")
     return ("\n".join(lines) + "\n").encode()
+
+
+def _role(artifact: FrozenArtifact) -> str:
+    return "extra" if artifact.output is None else f"output {artifact.output}"

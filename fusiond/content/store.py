@@ -98,14 +98,14 @@ class FileContentStore:
         return await asyncio.to_thread(self._page, run, ref, offset, min(max(limit, 0), MAX_PAGE_BYTES))
 
     def _page(self, run: RunId, ref: OutputRef, offset: int, limit: int) -> Page:
-        descriptor = self._objects.open(run, ref.content.digest)
-        try:
-            with loading(f"output {ref.content.digest[:12]} of run {run}"):
+        with loading(f"output {ref.content.digest[:12]} of run {run}"):
+            descriptor = self._objects.open(run, ref.content.digest)
+            try:
                 self._verify(run, ref.content, descriptor)
                 true_offset, place, length = span(ref, offset, limit)
                 data = os.pread(descriptor, length, place)
-        finally:
-            os.close(descriptor)
+            finally:
+                os.close(descriptor)
         return Page(offset=true_offset, total=ref.total_bytes, data=data)
 
     def _verify(self, run: RunId, ref: ContentRef, descriptor: int) -> None:

@@ -136,6 +136,7 @@ async def _parts(place: DaemonPlace, marker: Path, database: Database, wrap: Wra
     launcher, findings = await _launcher(place)
     clock = SystemClock()
     git = _workspace(place, clock)
+    snapshots = FileSnapshots(marker / "stages", token=token)
     announcer = Announcer()
     services = wrap(
         Services(
@@ -146,7 +147,8 @@ async def _parts(place: DaemonPlace, marker: Path, database: Database, wrap: Wra
             results=git.results,
             setups=git.setups,
             code=git.code,
-            snapshots=FileSnapshots(marker / "stages", token=token),
+            snapshots=snapshots,
+            documents=snapshots,
             launcher=launcher,
             watcher=FileWatcher(),
             clock=clock,

@@ -160,10 +160,12 @@ def _read(path: str) -> str | None:
         return None
     except OSError as error:
         raise InvalidError(f"{path}: cannot be read: {error.strerror}", expected="a readable file") from error
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise InvalidError(f"{path}: not a regular file", expected="a TOML file")
-        data = file.read(FILE_BYTES + 1)
+        data = os.read(descriptor, FILE_BYTES + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > FILE_BYTES:
         raise InvalidError(f"{path}: over {FILE_BYTES} bytes", expected="a small TOML file")
     try:

@@ -154,10 +154,7 @@ def _detached(workspace: Workspace, assemble_from: Callable[[], Assemble]) -> in
 
 
 def _child(workspace: Workspace, assemble_from: Callable[[], Assemble], pipe: int) -> int:
-    """Be the daemon, cut off from terminal, directory and descriptors of whoever started it.
-
-    What nobody foresaw goes up to the interpreter, whose traceback is in the file behind stderr.
-    """
+    """Be the daemon, cut off from terminal, directory and descriptors of whoever started it."""
     os.setsid()
     os.chdir("/")
     told = False
@@ -177,6 +174,11 @@ def _child(workspace: Workspace, assemble_from: Callable[[], Assemble], pipe: in
         _say(f"fusiond: {display_safe(error.sentence())}")
         tell(f"{code} {display_safe(error.sentence())}".encode()[:_SENTENCE_BYTES])
         return code
+    except Exception:
+        # The boundary of the process: its file and its starter are all that can still be told.
+        sys.excepthook(*sys.exc_info())
+        tell(f"{os.EX_SOFTWARE} internal error; look into {workspace.marker}/{STDERR_FILE}".encode())
+        return os.EX_SOFTWARE
     return os.EX_OK
 
 

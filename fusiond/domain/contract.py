@@ -222,9 +222,16 @@ def judge(
     claimed: dict[str, Claim] = {}
     for claim in claims or ():
         claimed.setdefault(claim.path, claim)
+    named: list[str] = []
     for path, terms in selected.items():
+        if (reason := problem_with(path)) is not None:
+            problems.append(
+                problem(ProblemCode.NAME_REFUSED, path, f"the name {reason}", "a plain relative name")
+            )
+            continue
+        named.append(path)
         problems += _file_problems(path, terms, facts[path], claimed.get(path))
-    problems += _collisions([*selected, *injected])
+    problems += _collisions([*named, *injected])
     problems += _contract_problems(contract, selected, found)
     return tuple(problems)
 
@@ -307,8 +314,6 @@ def _asks_for(spec: OutputSpec, path: str) -> bool:
 
 
 def _file_problems(path: str, terms: Terms, fact: Fact, claim: Claim | None) -> Sequence[ContractProblem]:
-    if (reason := problem_with(path)) is not None:
-        return (problem(ProblemCode.NAME_REFUSED, path, f"the name {reason}", "a plain relative name"),)
     if isinstance(fact, FrozenArtifact):
         if fact.size <= terms.max_size_bytes and claim is None:
             return ()

@@ -20,9 +20,13 @@ from fusiond.domain.transitions import AttemptPhase
 from fusiond.execution.runs import Runs
 from fusiond.execution.services import Services
 from fusiond.ports.content import Page
+from fusiond.ports.snapshots import Document
 from fusiond.ports.workspace import CodeEntry, Revision
 
 _CHUNK = 1_000
+
+DOCUMENTS = {"@manifest": Document.MANIFEST, "@summary": Document.SUMMARY}
+"""Names under which the documents of a version are read beside its artifacts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +113,8 @@ class Inspection:
         limit: int,
     ) -> Page:
         """Read a page of a declared artifact's body, checked against its stored hashes."""
+        if path in DOCUMENTS:
+            return await self._document(tenant, run, node, attempt, path, offset, limit)
         listed = await self.artifacts(tenant, run, node, attempt)
         matching = [(whole, artifact) for whole, artifact in listed if artifact.path == path]
         if not matching:
@@ -117,6 +123,28 @@ class Inspection:
             )
         whole, artifact = matching[-1]
         return await self._services.snapshots.page(whole, artifact, offset, limit)
+
+    async def _document(
+        self,
+        tenant: TenantId,
+        run: RunId,
+        node: NodeId,
+        attempt: AttemptNumber | None,
+        name: str,
+        offset: int,
+        limit: int,
+    ) -> Page:
+        state = await self._runs.state(tenant, run)
+        found = _frozen(state, node, attempt)
+        if not found:
+            raise NotFoundError(f"{node} has no frozen attempt", cure="`fusion show RUN` lists attempts")
+        latest = found[-1][1]
+        digest = latest.manifest if DOCUMENTS[name] is Document.MANIFEST else latest.summary
+        if digest is None:
+            raise NotFoundError(f"{node} was frozen without {DOCUMENTS[name]}")
+        whole = AttemptId(StageId(run, node), latest.number)
+        data = await self._services.documents.document(whole, DOCUMENTS[name], digest)
+        return Page(offset=offset, total=len(data), data=data[offset : offset + limit])
 
     async def size(self, run: RunId, log: Log) -> int:
         """Return how many bytes an output has, written so far where it is still growing."""

@@ -12,7 +12,7 @@ from fusiond.ports.clock import Clock, Randomness
 from fusiond.ports.content import ContentStore
 from fusiond.ports.launcher import Launcher
 from fusiond.ports.ledger import Appended, Ledger, StageQueue
-from fusiond.ports.snapshots import Snapshots
+from fusiond.ports.snapshots import Documents, Snapshots
 from fusiond.ports.watcher import Watcher
 from fusiond.ports.workspace import CodeEvidence, Results, SetupCache, Workspace
 
@@ -56,6 +56,7 @@ class Services:
     setups: SetupCache
     code: CodeEvidence
     snapshots: Snapshots
+    documents: Documents
     launcher: Launcher
     watcher: Watcher
     clock: Clock

@@ -101,9 +101,11 @@ async def _set_up(connection: aiosqlite.Connection) -> None:
             expected="write-ahead logging",
             cure="keep the workspace on a local file system",
         )
+    # Without recursive triggers INSERT OR REPLACE would delete a step past the trigger that forbids it.
     for pragma in (
         "synchronous = FULL",
         "secure_delete = ON",
+        "recursive_triggers = ON",
         "trusted_schema = ON",
         "cell_size_check = ON",
     ):

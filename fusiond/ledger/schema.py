@@ -44,19 +44,20 @@ A row is a step (`seq` set), content (`content_digest` set), both, or a claim (`
 set). One statement in autocommit is one transaction and one hop to SQLite's thread.
 """
 
+# A step's hash does not tell NULL from the empty string, so no column may hold both.
 _STEPS = """
 CREATE TABLE steps (
     position INTEGER PRIMARY KEY,
     run_id TEXT NOT NULL,
     seq INTEGER NOT NULL CHECK (seq > 0),
     kind TEXT NOT NULL,
-    node TEXT,
+    node TEXT CHECK (node <> ''),
     attempt INTEGER,
     payload BLOB NOT NULL,
     refs TEXT NOT NULL,
     labels TEXT NOT NULL,
     cost_uusd INTEGER NOT NULL,
-    idempotency_key TEXT,
+    idempotency_key TEXT CHECK (idempotency_key <> ''),
     at_us INTEGER NOT NULL,
     prev_hash TEXT NOT NULL,
     hash TEXT NOT NULL,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from fusiond.domain.artifacts import ContractProblem, FrozenArtifact, RecordedBy
@@ -68,6 +69,21 @@ class Staged:
     manifest: Digest
     summary: Digest
     place: str
+
+
+class Document(StrEnum):
+    """The two documents of a frozen version; the value is the file's name."""
+
+    MANIFEST = "artifacts.json"
+    SUMMARY = "result.md"
+
+
+class Documents(Protocol):
+    """Reads the documents of frozen versions."""
+
+    async def document(self, attempt: AttemptId, document: Document, digest: Digest) -> bytes:
+        """Return a document whole. CorruptError when it is not the one of `digest`."""
+        ...
 
 
 class Snapshots(Protocol):

@@ -134,6 +134,7 @@ class _Examination:
         self._abandoned = abandoned
         self._schemas = Schemas(request.contract, dict(request.schemas))
         self._bytes_left = budgets.total_bytes
+        self._over_budget = False
 
     def run(self) -> Examined:
         contract, claims = self._request.contract, self._report.claims
@@ -177,7 +178,7 @@ class _Examination:
                     f"at most {self._budgets.entries}",
                 )
             )
-        if self._bytes_left < 0:
+        if self._over_budget:
             total = self._budgets.total_bytes
             problems.append(
                 problem(
@@ -196,11 +197,14 @@ class _Examination:
             source, status = self._tree.open_file(path)
         except RefusedFileError as error:
             return FileFact(kind=error.kind, blame=error.blame)
-        limit = min(terms.max_size_bytes, self._bytes_left)
-        self._bytes_left -= status.st_size
         try:
-            if status.st_size > limit:
+            if status.st_size > terms.max_size_bytes:
                 return FileFact(size=status.st_size)
+            limit = min(terms.max_size_bytes, self._bytes_left)
+            if status.st_size > limit:
+                self._over_budget = True
+                return FileFact(size=status.st_size)
+            self._bytes_left -= status.st_size
             return self._read(path, terms, source, status, limit)
         except SourceError:
             return FileFact(kind=FileKind.UNREADABLE, blame=path)

@@ -5,8 +5,9 @@ as in the specification, beside them `chunks/` with the chunk hashes of bodies o
 several chunks, and `.staging/` for what is not published yet.
 """
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,12 +44,18 @@ class Layout:
         """Return the directory of one staged version."""
         return self.staging / f"{attempt.stage}.{attempt.number}-{token}"
 
-    def published(self) -> Iterator[tuple[AttemptId, Path]]:
-        """Yield every directory that has the name of a frozen version, in order."""
-        for directory in sorted(_directories(self.root)):
-            stage = _STAGE.match(directory.name)
-            if stage is None or not is_node_id(stage[2]):
+    def published(self, runs: Container[RunId]) -> Iterator[tuple[AttemptId, Path]]:
+        """Yield every directory that has the name of a frozen version of one of `runs`, in order.
+
+        Of other runs nothing but the names of their stages is read, so that a start
+        does not cost more with every run that was.
+        """
+        names = sorted(os.listdir(self.root)) if self.root.is_dir() else []
+        for name in names:
+            stage = _STAGE.match(name)
+            if stage is None or stage[1] not in runs or not is_node_id(stage[2]):
                 continue
+            directory = self.root / name
             for place in sorted(_directories(directory)):
                 number = _ATTEMPT.match(place.name)
                 if number is not None:
@@ -57,7 +64,7 @@ class Layout:
 
 
 def _directories(parent: Path) -> list[Path]:
-    if not parent.is_dir():
+    if parent.is_symlink() or not parent.is_dir():
         return []
     return [each for each in parent.iterdir() if each.is_dir() and not each.is_symlink()]
 

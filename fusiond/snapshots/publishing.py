@@ -72,7 +72,9 @@ def _make_parent(parent: Path, disk: Disk) -> None:
         parent.mkdir(mode=0o755)
     except FileExistsError:
         return
+    # The stages directory may be as new as the stage's.
     disk.sync_path(str(parent.parent))
+    disk.sync_path(str(parent.parent.parent))
 
 
 def _rename(place: Path, final: Path, disk: Disk) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from fusiond.domain.artifacts import FrozenArtifact
+from fusiond.domain.digest import Digest, digest_bytes
 from fusiond.domain.errors import CorruptError, InvalidError
 from fusiond.domain.ids import AttemptId
 from fusiond.domain.paths import problem_with
@@ -56,6 +57,37 @@ def read_page(layout: Layout, attempt: AttemptId, artifact: FrozenArtifact, offs
                     attempt, artifact, f"bytes {index * CHUNK_BYTES} to {stop} are not the frozen ones"
                 )
     return Page(offset=offset, total=artifact.size, data=data[offset - start : end - start])
+
+
+def read_document(layout: Layout, attempt: AttemptId, name: str, digest: Digest) -> bytes:
+    """Read manifest or summary of a frozen version.
+
+    Raises:
+        CorruptError: it is gone or not what was frozen.
+    """
+    try:
+        tree = UntrustedTree(str(layout.attempt(attempt)))
+        try:
+            descriptor, status = tree.open_file(name)
+        finally:
+            tree.close()
+    except RefusedFileError as error:
+        raise _changed_document(attempt, name, error.kind.value) from error
+    try:
+        data = _read(descriptor, 0, status.st_size)
+    finally:
+        os.close(descriptor)
+    if digest_bytes(data) != digest:
+        raise _changed_document(attempt, name, "other bytes than the frozen ones")
+    return data
+
+
+def _changed_document(attempt: AttemptId, name: str, found: str) -> CorruptError:
+    return CorruptError(
+        f"{name} of {attempt} is {found}",
+        expected="the frozen document",
+        cure="the version is damaged; run the stage again",
+    )
 
 
 @contextmanager

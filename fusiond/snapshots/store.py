@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from fusiond.domain.artifacts import FrozenArtifact
+from fusiond.domain.digest import Digest
 from fusiond.domain.ids import AttemptId, RunId
 from fusiond.domain.steps.attempt import LaidInput
 from fusiond.ports.content import Page
-from fusiond.ports.snapshots import Checked, FreezeRequest, Staged
+from fusiond.ports.snapshots import Checked, Document, FreezeRequest, Staged
 from fusiond.snapshots import handing, publishing, reading, staging, sweeping
 from fusiond.snapshots.disk import Disk, remove_tree, storage_errors
 from fusiond.snapshots.examine import Budgets, examine
@@ -104,6 +105,10 @@ class FileSnapshots:
     async def page(self, attempt: AttemptId, artifact: FrozenArtifact, offset: int, limit: int) -> Page:
         """Read a page of a frozen body, checked against stored chunk hashes."""
         return await asyncio.to_thread(reading.read_page, self._layout, attempt, artifact, offset, limit)
+
+    async def document(self, attempt: AttemptId, document: Document, digest: Digest) -> bytes:
+        """Return manifest or summary whole, checked against its digest."""
+        return await asyncio.to_thread(reading.read_document, self._layout, attempt, document, digest)
 
     async def sweep(self, runs: frozenset[RunId], frozen: frozenset[AttemptId]) -> Sequence[str]:
         """Remove what interrupted freezes left; return what was removed."""

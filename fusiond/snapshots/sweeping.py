@@ -38,11 +38,7 @@ def sweep(
     """
     with storage_errors("sweep the stages directory"):
         staged = [each for each in _children(layout.staging) if not in_use(each)]
-        orphans = [
-            place
-            for attempt, place in layout.published()
-            if attempt.stage.run in runs and attempt not in frozen
-        ]
+        orphans = [place for attempt, place in layout.published(runs) if attempt not in frozen]
         for place in (*staged, *orphans):
             remove_tree(str(place))
         for parent in sorted({place.parent for place in orphans}):

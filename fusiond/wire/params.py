@@ -10,7 +10,15 @@ from enum import StrEnum
 from fusiond.domain.errors import InvalidError
 from fusiond.domain.flow import RunMode
 from fusiond.domain.ids import CROCKFORD, AttemptNumber, NodeId, RunId, TenantId
-from fusiond.wire.limits import INPUTS, LIST_ROWS, NAME_CHARS, PAGE_BYTES, PATH_BYTES, SEARCH_PATH_CHARS, TEXT_CHARS
+from fusiond.wire.limits import (
+    INPUTS,
+    LIST_ROWS,
+    NAME_CHARS,
+    PAGE_BYTES,
+    PATH_BYTES,
+    SEARCH_PATH_CHARS,
+    TEXT_CHARS,
+)
 
 LAST = "@last"
 """Names the newest run of the tenant."""

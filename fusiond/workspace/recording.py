@@ -215,10 +215,14 @@ def path_pattern(path: str) -> str:
 
 async def _not_ignored(git: Git, place: Place, holders: set[bytes], known: set[bytes]) -> tuple[str, ...]:
     """Return `known` and those of `holders` that no rule ignores, displayable and sorted."""
-    asked = b"".join(each + b"\0" for each in holders - known)
+    # With `./` before it no name begins like pathspec magic, which this command alone must be
+    # left to look for.
+    asked = b"".join(b"./" + each + b"\0" for each in holders - known)
     if asked:
-        ended = await git.run(place, "check-ignore", "-z", "--stdin", stdin=asked, ok=(0, 1))
-        known = known | (holders - set(ended.out.split(b"\0")))
+        magic = {"GIT_LITERAL_PATHSPECS": "0"}
+        ended = await git.run(place, "check-ignore", "-z", "--stdin", stdin=asked, ok=(0, 1), extra=magic)
+        ignored = {each.removeprefix(b"./") for each in ended.out.split(b"\0")}
+        known = known | (holders - ignored)
     return tuple(sorted(display_safe(each) for each in known))
 
 

@@ -72,6 +72,11 @@ def batch(
     return AppendBatch(run=run, expected=expected, steps=steps, content=content, fence=fence, claim=claim)
 
 
+def run_number(number: int) -> RunId:
+    """Return one of many runs."""
+    return RunId(f"01hzy3v8k{number:04d}")
+
+
 def of_stage(node: NodeId = BUILD, number: int = 1) -> NewStep:
     """Return a step of a stage."""
     return new_step(turn_started(number), node, 1)

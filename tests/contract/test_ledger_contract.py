@@ -23,7 +23,7 @@ from fusiond.domain.labels import Label
 from fusiond.domain.leases import Fence
 from fusiond.domain.steps.after import ContentErased
 from fusiond.domain.steps.kinds import StepKind
-from fusiond.domain.steps.record import Head, NewStep
+from fusiond.domain.steps.record import Head, NewStep, Step
 from fusiond.domain.steps.run import RunOutcome
 from fusiond.ports.ledger import AppendBatch, Appended
 from tests.contract.ledger_kits import (
@@ -38,6 +38,7 @@ from tests.contract.ledger_kits import (
     claim_of,
     ledger_kit,
     of_stage,
+    run_number,
 )
 from tests.fakes.chains import START_US, new_step
 from tests.fakes.payloads import run_finished, run_started, turn_started
@@ -108,7 +109,8 @@ async def test_positions_count_all_runs_in_commit_order(kit: LedgerKit) -> None:
 
 
 async def test_run_is_read_in_pages(kit: LedgerKit) -> None:
-    head, steps = (await kit.begin()).head, []
+    head = (await kit.begin()).head
+    steps: list[Step] = []
     for number in range(1, 8):
         appended = await kit.turn(A, head, number)
         head, steps = appended.head, [*steps, *appended.steps]
@@ -400,11 +402,6 @@ async def test_append_whose_caller_is_gone_does_no_harm(kit: LedgerKit) -> None:
         assert (await kit.ledger.feed(after_position=appended.position - 1, limit=1))[
             0
         ].step == appended.steps[0]
-
-
-def run_number(number: int) -> RunId:
-    """Return one of many runs."""
-    return RunId(f"01hzy3v8k{number:04d}")
 
 
 # The index of runs.

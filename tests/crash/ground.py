@@ -68,11 +68,11 @@ class Ground:
         """Connect to the daemon that runs."""
         return connect(self.workspace, self.environ(plan), product=PRODUCT_VERSION)
 
-    def submit(self, plan: Plan, flow: str, key: str = KEY) -> str | None:
+    def submit(self, plan: Plan, flow: str, key: str = KEY, search_path: str = SEARCH_PATH) -> str | None:
         """Submit with the same key as before; None when the daemon died over it."""
         try:
             with self.connect(plan) as connection:
-                asked = {"flow": str(self.repository / flow), "search_path": SEARCH_PATH}
+                asked = {"flow": str(self.repository / flow), "search_path": search_path}
                 reply = connection.call("run.submit", asked, key=key)
         except UnreachableError:
             return None

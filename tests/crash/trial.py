@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.crash.aftermath import Aftermath, Ending, complaints, fingerprint, read_ledger
-from tests.crash.ground import KEY, MORTAL, Ground, make_ground
+from tests.crash.ground import KEY, MORTAL, SEARCH_PATH, Ground, make_ground
 from tests.crash.points import Plan
 
 
@@ -61,10 +61,11 @@ def run_to_end(
     command: Sequence[str] = MORTAL,
     stop: bool = True,
     key: str = KEY,
+    search_path: str = SEARCH_PATH,
 ) -> str:
     """Submit a flow to a daemon that does not die, follow it to its end, return the run's id."""
     ground.start(plan, command)
-    run = ground.submit(plan, flow, key)
+    run = ground.submit(plan, flow, key, search_path)
     assert run is not None, "the daemon did not answer"
     assert ground.follow(plan, run), "the daemon died"
     if stop:

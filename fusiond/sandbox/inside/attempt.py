@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
             case _:
                 return _check()
     except (AttemptError, OSError) as error:
-        print(f"fusion-attempt: {error}", file=sys.stderr)
+        sys.stderr.write(f"fusion-attempt: {error}\n")
         return 64
 
 
@@ -155,9 +155,9 @@ def _result(text: str) -> int:
 def _check() -> int:
     problems = [*_manifest_problems(), *_summary_problems()]
     for problem in problems:
-        print(problem)
+        sys.stdout.write(f"{problem}\n")
     if not problems:
-        print("manifest and summary look complete")
+        sys.stdout.write("manifest and summary look complete\n")
     return 1 if problems else 0
 
 

@@ -59,7 +59,9 @@ class Site:
 
     def log(self) -> list[dict[str, object]]:
         """Return the lines of the daemon's log."""
-        return [json.loads(line) for line in Path(self.workspace.marker, "daemon.log").read_text().splitlines()]
+        return [
+            json.loads(line) for line in Path(self.workspace.marker, "daemon.log").read_text().splitlines()
+        ]
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Signal the daemon, wait until it is gone, and return what its pid was."""
@@ -243,7 +245,7 @@ def test_removed_workspace_ends_the_daemon(site: Site) -> None:
     "fault,code,said",
     [
         ("storage", "75", "the ledger's disk is full<U+001B>[2J; free some space"),
-        ("crash", "70", "ended without a word"),
+        ("crash", "70", "internal error; look into"),
         ("exit", "70", "ended without a word"),
     ],
 )

@@ -85,7 +85,7 @@ def mountinfo(place: Path, kind: str) -> str:
     number = f"{os.major(device)}:{os.minor(device)}"
     return (
         "22 1 0:999 / /other rw shared:1 - nfs4 server:/x rw\n"
-        f"36 35 {number} /root /mnt rw,noatime master:1 - {kind} server:/export rw\n"
+        f"36 35 {number} /part /mnt rw,noatime master:1 - {kind} server:/export rw\n"
     )
 
 

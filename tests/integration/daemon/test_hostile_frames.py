@@ -1,6 +1,6 @@
 """Bytes that no client of ours would send: a clear error, and the daemon goes on serving."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusiond.codec.packed import Plain
 from fusiond.domain.errors import InvalidError
 from fusiond.wire.framing import frame
 from fusiond.wire.limits import REQUEST_BYTES
@@ -55,7 +54,7 @@ async def daemon(tmp_path: Path) -> AsyncIterator[Served]:
 async def check_serving(daemon: Served) -> None:
     """Ask the daemon something on a fresh connection."""
     connection = await daemon.connect()
-    assert await connection.call(PING, Nothing())
+    await connection.call(PING, Nothing())
     connection.close()
 
 
@@ -107,7 +106,7 @@ async def test_any_maps_in_good_frames_are_survived(daemon: Served) -> None:
     await check_serving(daemon)
 
 
-def framed(message: dict[str, Plain]) -> bytes:
+def framed(message: Mapping[str, object]) -> bytes:
     """Return a frame; nothing for a map that msgpack cannot hold."""
     try:
         return frame(message)

@@ -101,9 +101,7 @@ async def test_one_output_from_an_offset(followed: Followed) -> None:
     followed.output.write(TURN, b"0123456789")
     followed.output.write(GATE, b"not this")
     followed.output.complete = True
-    params = OutputFollowParams(
-        run=RUN, node=TURN.node, attempt=TURN.attempt, what=TURN.what, from_offset=6
-    )
+    params = OutputFollowParams(run=RUN, node=TURN.node, attempt=TURN.attempt, what=TURN.what, from_offset=6)
     came = await until(await followed.follow(params), StreamState.ENDED)
     assert came == [pushed(TURN, 6, b"6789")]
 

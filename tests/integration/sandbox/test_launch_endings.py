@@ -24,7 +24,7 @@ def ending(result: LaunchResult) -> tuple[LaunchEnd, int | None, int | None]:
     return result.end, result.exit_code, result.signal
 
 
-@pytest.mark.parametrize("code", [0, 1, 7, 126, 127, 128, 137, 143, 255])
+@pytest.mark.parametrize("code", [0, 7, 126, 127, 137, 255])
 async def test_exit_codes_come_back_as_they_are(bench: LaunchBench, code: int) -> None:
     outcome = await bench.run(bench.spec(f"exit {code}"))
     assert ending(outcome.result) == (LaunchEnd.EXITED, code, None)

@@ -110,9 +110,7 @@ async def test_mount_point_that_is_no_directory_is_refused(
 
 
 async def test_home_and_runtime_directory_are_invisible(walled: LaunchBench, fake_home: Path) -> None:
-    script = (
-        f"cat {fake_home}/secret; ls {fake_home} {fake_home}/run; ls /home /root /mnt /srv /boot; ls /tmp"
-    )
+    script = f"cat {fake_home}/secret; ls {fake_home} {fake_home}/run; ls /home /mnt /srv /boot; ls /tmp"
     outcome = await walled.run(walled.spec(f"({script}) 2>/dev/null"))
     assert b"not for agents" not in outcome.log
     assert fake_home.name.encode() not in outcome.log

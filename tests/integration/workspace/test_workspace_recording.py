@@ -155,10 +155,20 @@ class TestNestedRepositories:
         git(tree, "init", "--quiet", "empty")
         (tree / "src/.git").mkdir()
         change(tree, {"docs/.git": b"gitdir: /etc\n", "deep/er/file.txt": b"x\n", "deep/.git": b""})
-        change(tree, {"alone/.git": b"nothing else is here\n"})
+        change(tree, {"alone/.git": b"nothing else is here\n", ":(glob)*/.git": b"x", "*/.git": b"x"})
         (tree / "hollow/.git").mkdir(parents=True)
         snapshot = await taken(site)
-        assert snapshot.nested == ("alone", "deep", "docs", "empty", "hollow", "src", "whole")
+        assert snapshot.nested == (
+            "*",
+            ":(glob)*",
+            "alone",
+            "deep",
+            "docs",
+            "empty",
+            "hollow",
+            "src",
+            "whole",
+        )
         listed = git(site.root / ".fusion/repo.git", "ls-tree", "-r", snapshot.tree)
         assert "160000" not in listed
         assert "whole" not in listed

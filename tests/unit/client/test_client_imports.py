@@ -14,7 +14,24 @@ print(*sorted({{name.split(".")[0] for name in set(sys.modules) - before}}))
 """
 
 SLOW = frozenset(
-    ["asyncio", "attr", "attrs", "cattrs", "dataclasses", "hashlib", "inspect", "json", "logging", "orjson", "pathlib", "re", "subprocess", "threading", "typing", "typing_extensions"]
+    [
+        "asyncio",
+        "attr",
+        "attrs",
+        "cattrs",
+        "dataclasses",
+        "hashlib",
+        "inspect",
+        "json",
+        "logging",
+        "orjson",
+        "pathlib",
+        "re",
+        "subprocess",
+        "threading",
+        "typing",
+        "typing_extensions",
+    ]
 )
 
 

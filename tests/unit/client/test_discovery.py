@@ -62,8 +62,8 @@ def test_a_marker_that_is_a_link_or_a_file_is_none(tmp_path: Path) -> None:
 
 
 def test_id_is_twelve_hex_digits_of_the_path() -> None:
-    assert Workspace("/home/me/project").id == "225df3094012"
-    assert Workspace("/home/me/project2").id != Workspace("/home/me/project").id
+    assert Workspace("/srv/project").id == "4f3f91f6b0b4"
+    assert Workspace("/srv/project2").id != Workspace("/srv/project").id
 
 
 def test_marker_of_the_root_directory() -> None:

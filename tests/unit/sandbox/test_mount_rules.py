@@ -20,7 +20,7 @@ from fusiond.sandbox.mount_rules import (
     target_problem,
 )
 
-GUARDED = Guarded(whole=("/home/user",), entirely=("/home/user/run",))
+GUARDED = Guarded(whole=("/users/me",), entirely=("/users/me/run",))
 
 
 def mounts(*targets: str) -> tuple[Mount, ...]:
@@ -47,7 +47,7 @@ def test_targets_that_may_be(targets: tuple[str, ...]) -> None:
     [
         (("/",), "neither"),
         (("/usr/local",), "neither"),
-        (("/home/user",), "neither"),
+        (("/users/me",), "neither"),
         (("/tmp",), "neither"),
         (("/fusion",), "neither"),
         (("/attempts",), "neither"),
@@ -73,13 +73,13 @@ def test_targets_that_may_not(targets: tuple[str, ...], told: str) -> None:
     "real,shows",
     [
         ("/", True),
-        ("/home", True),
-        ("/home/user", True),
-        ("/home/user/run", True),
-        ("/home/user/run/ws/control.sock", True),
-        ("/home/user/state/worktree", False),
-        ("/home/user2", False),
-        ("/home/user/running", False),
+        ("/users", True),
+        ("/users/me", True),
+        ("/users/me/run", True),
+        ("/users/me/run/ws/control.sock", True),
+        ("/users/me/state/worktree", False),
+        ("/users/me2", False),
+        ("/users/me/running", False),
         ("/srv", False),
     ],
 )
@@ -87,11 +87,11 @@ def test_what_shows_too_much(real: str, shows: bool) -> None:  # noqa: FBT001
     assert exposes(real, GUARDED) is shows
 
 
-@given(st.lists(st.sampled_from(["a", "b", "home", "user", "run"]), max_size=5))
+@given(st.lists(st.sampled_from(["a", "b", "users", "me", "run"]), max_size=5))
 def test_nothing_that_holds_or_is_in_the_runtime_directory_is_shown(parts: list[str]) -> None:
     real = "/" + "/".join(parts)
-    related = ("/home/user/run" + "/").startswith(real.rstrip("/") + "/") or (real + "/").startswith(
-        "/home/user/run/"
+    related = ("/users/me/run" + "/").startswith(real.rstrip("/") + "/") or (real + "/").startswith(
+        "/users/me/run/"
     )
     assert exposes(real, GUARDED) or not related
 
@@ -111,7 +111,7 @@ def test_sources() -> None:
     assert fault(mount, directory=False) == ""
     assert "not there or is a link" in fault(mount, real=None)
     assert "neither" in fault(mount, directory=False, mountable=False)
-    assert "hidden" in fault(mount, real="/home")
+    assert "hidden" in fault(mount, real="/users")
     assert "no directory" in fault(submount, directory=False)
 
 

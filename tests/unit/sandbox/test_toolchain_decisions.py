@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fusiond.sandbox.mount_rules import Guarded, exposes
 from fusiond.sandbox.toolchains import PathEntry, Prefix, Toolchains, ToolFacts, decide_toolchains, inside
 
-HOME = "/home/user"
+HOME = "/users/me"
 GUARDED = Guarded(whole=(HOME,), entirely=("/run/user/1/fusion",))
 
 
@@ -92,7 +92,7 @@ def test_other_directories_are_shown_alone(path: str, names: str) -> None:
     "path",
     [
         "/",
-        "/home",
+        "/users",
         HOME,
         f"{HOME}/.config/tool/bin",
         f"{HOME}/.ssh",
@@ -201,7 +201,7 @@ def test_mount_inside_another_that_differs_is_left_out() -> None:
     assert "/opt/tool/plug/bin" in dict(found.refused)
 
 
-PARTS = st.sampled_from(["home", "user", "bin", ".local", "share", ".cargo", ".config", "opt", "x", "lib"])
+PARTS = st.sampled_from(["users", "me", "bin", ".local", "share", ".cargo", ".config", "opt", "x", "lib"])
 PATHS = st.lists(PARTS, min_size=1, max_size=5).map(lambda parts: "/" + "/".join(parts))
 NAMES = st.frozensets(st.sampled_from(["lib", "include", "share", "pyvenv.cfg", "shims", "versions", ".env"]))
 
@@ -213,7 +213,7 @@ NAMES = st.frozensets(st.sampled_from(["lib", "include", "share", "pyvenv.cfg", 
 def test_no_search_path_shows_a_home_or_credentials(
     entries: list[tuple[str, str, list[str]]], prefixes: dict[str, frozenset[str]]
 ) -> None:
-    home = "/home/user"
+    home = "/users/me"
     facts = ToolFacts(
         entries=tuple(entry(named, real=real, targets=tuple(targets)) for named, real, targets in entries),
         prefixes={path: Prefix(names=names) for path, names in prefixes.items()},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fusiond.codec.packed import Plain
+from fusiond.codec.packed import Plain, unpack
 from fusiond.codec.records import structure
 from fusiond.domain.errors import ErrorCode, FusionError, InvalidError, NotFoundError, UnsupportedError
 from fusiond.domain.ids import AttemptNumber, NodeId
@@ -10,7 +10,7 @@ from fusiond.wire import envelope, params
 from fusiond.wire.faults import BY_CODE, error_of, fault
 from fusiond.wire.framing import frame
 from fusiond.wire.limits import FRAME_BYTES, INPUTS, KEY_CHARS, LIST_ROWS, PAGE_BYTES, PATH_BYTES
-from fusiond.wire.messages import Hello, packed_push, read_from_client, read_from_daemon
+from fusiond.wire.messages import Hello, Push, packed_push, read_from_client, read_from_daemon
 from fusiond.wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, check_major, check_mutation
 from tests.unit.wire import wire_documents as documents
 
@@ -102,10 +102,10 @@ def test_error_of_any_size_and_text_fits_a_frame() -> None:
 
 @pytest.mark.parametrize("push", documents.PUSHES.values(), ids=documents.PUSHES)
 @pytest.mark.parametrize("subscription", [0, 127, 128, 2**40])
-def test_push_for_any_subscription_is_one_map(push: documents.messages.Push, subscription: int) -> None:
+def test_push_for_any_subscription_is_one_map(push: Push, subscription: int) -> None:
     packed = packed_push(push)
     whole = packed.framed(subscription)
-    message = documents.unpack(whole[4:])
+    message = unpack(whole[4:])
     assert message["subscription"] == subscription
     assert message["type"] == envelope.PUSH
     assert packed.fits

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from fusiond.codec.packed import unpack
+from fusiond.codec.packed import Plain, unpack
 from fusiond.codec.records import structure, unstructure
 from fusiond.domain.errors import AmbiguousError, InvalidError
+from fusiond.wire.framing import frame
 from fusiond.wire.messages import (
     Failure,
     Hello,
@@ -88,9 +89,9 @@ def test_unknown_push_kind_is_no_error() -> None:
     assert read_from_daemon(unpack_plain(message)) == Pushed(subscription=5, push=None)
 
 
-def unpack_plain(message: dict[str, object]) -> dict[str, documents.Plain]:
+def unpack_plain(message: dict[str, object]) -> dict[str, Plain]:
     """Return a message as it comes out of a frame."""
-    return unpack(documents.frame(message)[4:])
+    return unpack(frame(message)[4:])
 
 
 def test_greetings_read_back() -> None:

@@ -120,7 +120,7 @@ RESULTS: Mapping[str, object] = {
         product="0.1.0",
         pid=4711,
         started_us=AT_US,
-        workspace="/home/me/project",
+        workspace="/srv/project",
         epoch=EPOCH,
         position=41,
         connections=2,
@@ -198,7 +198,7 @@ def frames() -> dict[str, bytes]:
         product="0.1.0",
         protocol=VERSION,
         workspace=WorkspaceId("0123456789ab"),
-        path="/home/me/project",
+        path="/srv/project",
         epoch=EPOCH,
         head=41,
     )

@@ -8,17 +8,8 @@ from dataclasses import dataclass
 
 from fusiond.codec.flowfile.problems import FlowProblemCode
 from fusiond.codec.flowfile.reading.report import Report, Spot
-from fusiond.codec.flowfile.shape.shape import (
-    Closed,
-    Default,
-    Either,
-    Entries,
-    Field,
-    Hint,
-    ListOf,
-    Made,
-    MapOf,
-)
+from fusiond.codec.flowfile.shape.containers import Closed, Hint, ListOf, MapOf
+from fusiond.codec.flowfile.shape.shape import Default, Either, Entries, Field, Made
 from fusiond.codec.flowfile.shape.texts import PROSE, RULE_NAME, Flag, Word
 from fusiond.codec.flowfile.shape.units import COST, DURATION, PPM, SCORE, US_PER_SECOND, Count
 from fusiond.domain.flow import NodeLimits

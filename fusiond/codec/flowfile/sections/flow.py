@@ -15,8 +15,9 @@ from fusiond.codec.flowfile.sections.contracts import (
 from fusiond.codec.flowfile.sections.gates import PROTECTED_GATES
 from fusiond.codec.flowfile.sections.nodes import NODES, NodeDraft
 from fusiond.codec.flowfile.sections.things import DATASETS, INPUTS, TOOLCHAINS
+from fusiond.codec.flowfile.shape.containers import Closed, Hint, ListOf
 from fusiond.codec.flowfile.shape.loose import JsonText
-from fusiond.codec.flowfile.shape.shape import Closed, Default, Either, Entries, Field, Hint, ListOf, Made
+from fusiond.codec.flowfile.shape.shape import Default, Either, Entries, Field, Made
 from fusiond.codec.flowfile.shape.texts import ENV_NAME, FILE_PATH, NAME, TENANT, Word
 from fusiond.domain.flow import (
     Dataset,

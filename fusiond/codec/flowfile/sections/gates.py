@@ -3,8 +3,9 @@
 from enum import StrEnum
 
 from fusiond.codec.flowfile.reading.report import Report, Spot
+from fusiond.codec.flowfile.shape.containers import Closed, ListOf, MapOf
 from fusiond.codec.flowfile.shape.loose import ArgumentVector
-from fusiond.codec.flowfile.shape.shape import Closed, Default, Either, Entries, Field, ListOf, Made, MapOf
+from fusiond.codec.flowfile.shape.shape import Default, Either, Entries, Field, Made
 from fusiond.codec.flowfile.shape.texts import COMMAND, FILE_PATH, GLOB, NAME, Flag, Word
 from fusiond.codec.flowfile.shape.units import DURATION, SIZE, US_PER_SECOND
 from fusiond.domain.flow import GateSpec, ProtectedGateSpec, SetupSpec

@@ -13,19 +13,8 @@ from fusiond.codec.flowfile.reading.tree import quoted
 from fusiond.codec.flowfile.sections.contracts import NODE_LIMITS, RERUNS_BELONG_TO_FLOW
 from fusiond.codec.flowfile.sections.gates import GATES, SETUP
 from fusiond.codec.flowfile.sections.outputs import OUTPUTS
-from fusiond.codec.flowfile.shape.shape import (
-    Closed,
-    Default,
-    Either,
-    Entries,
-    Field,
-    Hint,
-    JsonSchema,
-    ListOf,
-    Made,
-    MapOf,
-    closed_schema,
-)
+from fusiond.codec.flowfile.shape.containers import Closed, Hint, ListOf, MapOf, closed_schema
+from fusiond.codec.flowfile.shape.shape import Default, Either, Entries, Field, JsonSchema, Made
 from fusiond.codec.flowfile.shape.texts import (
     ARGUMENT,
     COMMAND,

@@ -2,7 +2,8 @@
 
 from fusiond.codec.flowfile.problems import FlowProblemCode
 from fusiond.codec.flowfile.reading.report import Report, Spot
-from fusiond.codec.flowfile.shape.shape import Closed, Default, Either, Entries, Field, ListOf, Made, MapOf
+from fusiond.codec.flowfile.shape.containers import Closed, ListOf, MapOf
+from fusiond.codec.flowfile.shape.shape import Default, Either, Entries, Field, Made
 from fusiond.codec.flowfile.shape.texts import (
     FILE_PATH,
     GLOB,

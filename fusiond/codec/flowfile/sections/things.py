@@ -1,8 +1,9 @@
 """Sections of what a flow is given: inputs, datasets, toolchains."""
 
 from fusiond.codec.flowfile.reading.report import Report
+from fusiond.codec.flowfile.shape.containers import Closed, MapOf
 from fusiond.codec.flowfile.shape.loose import AnyValue, JsonText
-from fusiond.codec.flowfile.shape.shape import Closed, Default, Entries, Field, Made, MapOf, Shape
+from fusiond.codec.flowfile.shape.shape import Default, Entries, Field, Made, Shape
 from fusiond.codec.flowfile.shape.texts import FILE_PATH, NAME, VALUE, VERSION, VERSION_RANGE, Flag, Word
 from fusiond.domain.flow import Dataset, DatasetState, FlowInput, InputType, Toolchain
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fusiond.codec.flowfile.problems import KeyPath, path_text
 from fusiond.codec.flowfile.shape.scalar_text import block, scalar
+from fusiond.codec.flowfile.shape.units import COST, DURATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,26 @@ def prose(text: str) -> Inline | Lines:
 def pairs(entries: Mapping[str, "Tree | None"]) -> Pairs:
     """Return a map of the entries that have a value."""
     return Pairs(tuple(entries.items()))
+
+
+def named(entries: Mapping[str, "Tree"]) -> Pairs | None:
+    """Return a map from names, or nothing where there are none."""
+    return Pairs(tuple(entries.items())) if entries else None
+
+
+def number(value: int | None) -> Inline | None:
+    """Return a whole number, or nothing."""
+    return None if value is None else Inline(str(value))
+
+
+def duration(value_us: int | None) -> Inline | None:
+    """Return a duration, or nothing."""
+    return None if value_us is None else Inline(DURATION.show(value_us))
+
+
+def cost(value_uusd: int | None) -> Inline | None:
+    """Return an amount of money, or nothing."""
+    return None if value_uusd is None else Inline(COST.show(value_uusd))
 
 
 def laid_out(top: Pairs, comments: Mapping[str, str]) -> str:

@@ -1,7 +1,8 @@
 """Shapes of values whose inside a flow file does not judge: any JSON, an argument vector.
 
 JSON is kept as text, numbers digit for digit, so that nothing is rounded and the
-text can be read again as YAML 1.2.
+text can be read again as YAML 1.2. Keys are sorted: their order means nothing, and a
+plan must not depend on it.
 """
 
 import re
@@ -13,8 +14,9 @@ from fusiond.codec.canonical import JsonValue
 from fusiond.codec.flowfile.problems import FlowProblemCode
 from fusiond.codec.flowfile.reading.report import Report, Spot
 from fusiond.codec.flowfile.reading.tree import Mapping, Scalar, ScalarType, Sequence
+from fusiond.codec.flowfile.shape.containers import ListOf
 from fusiond.codec.flowfile.shape.scalar_text import double_quoted
-from fusiond.codec.flowfile.shape.shape import JsonSchema, ListOf
+from fusiond.codec.flowfile.shape.shape import JsonSchema
 from fusiond.codec.flowfile.shape.texts import ARGUMENT
 
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\Z")
@@ -61,7 +63,8 @@ class JsonText:
         inner = None if line is None else f"{line}  "
         match spot.node:
             case Mapping(entries=entries):
-                pairs = [(spot.entry(key, node), key.text) for key, node in entries]
+                by_key = sorted(entries, key=lambda entry: entry[0].text)
+                pairs = [(spot.entry(key, node), key.text) for key, node in by_key]
                 values = [
                     (double_quoted(key, json=True), self._written(each, report, inner)) for each, key in pairs
                 ]

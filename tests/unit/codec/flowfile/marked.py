@@ -7,6 +7,9 @@ from fusiond.domain.flow import Flow
 
 MARK = "▶"
 
+# Name of the rule, the file with a mark at each problem, code and a part of each line, in order.
+Case = tuple[str, str, list[tuple[str, str]]]
+
 
 @dataclass(frozen=True, slots=True)
 class Marked:

@@ -169,14 +169,14 @@ def test_any_bytes(data: bytes) -> None:
 
 
 @given(NOISE)
-@settings(max_examples=250)
+@settings(max_examples=150)
 def test_any_mixture_of_what_flows_are_made_of(text: str) -> None:
     data = text.encode(errors="surrogatepass")
     assert_settled(read_flow(data, cores=2), len(data))
 
 
 @given(PLAUSIBLE)
-@settings(max_examples=250)
+@settings(max_examples=150)
 def test_any_arrangement_of_known_keys(text: str) -> None:
     assert_settled(read_flow(text.encode(), cores=2), len(text))
 
