@@ -175,12 +175,17 @@ def first_flow(found: Findings) -> str:
     """Return the text of a first flow; it reads without problems and its nodes can be run."""
     text = _HEAD
     if found.setup is not None:
-        key = ", ".join(json.dumps(each) for each in found.setup.key)
-        text += f"    setup: {{run: {json.dumps(found.setup.run)}, key: [{key}]}}   # once for each content\n"
+        key = ", ".join(_quoted(each) for each in found.setup.key)
+        text += f"    setup: {{run: {_quoted(found.setup.run)}, key: [{key}]}}   # once for each content\n"
     text += _gates(found) + _OUTPUTS
     if found.agents:
         text += _agent(found.agents[0], found.test or "make test")
     return text
+
+
+def _quoted(text: str) -> str:
+    """Return a text in YAML's double quotes, whose escapes are JSON's but for halves of characters."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _gates(found: Findings) -> str:
@@ -188,7 +193,7 @@ def _gates(found: Findings) -> str:
         return _NO_GATES
     network = ", network: true" if found.network else ""
     head = "    gates:               # what must pass, in this order; judged by exit code\n"
-    return f"{head}      - {{name: test, run: {json.dumps(found.test)}, timeout: 10m{network}}}\n"
+    return f"{head}      - {{name: test, run: {_quoted(found.test)}, timeout: 10m{network}}}\n"
 
 
 def _agent(name: str, test: str) -> str:
@@ -201,5 +206,5 @@ def _agent(name: str, test: str) -> str:
   #   code: write
   #   network: true
   #   env: [{key}]
-  #   gates: [{json.dumps(test)}]
+  #   gates: [{_quoted(test)}]
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 from fusiond.cli.failures import OK, USAGE
 from fusiond.cli.output import print_json, print_line
 from fusiond.codec.flowfile.explain import explain
-from fusiond.codec.flowfile.pin import pin
+from fusiond.codec.flowfile.pin import check_files, pin
 from fusiond.codec.flowfile.plan_hash import plan_hash
 from fusiond.codec.flowfile.problems import FlowProblem
 from fusiond.codec.flowfile.read import read_flow
@@ -45,9 +45,10 @@ def check_file(root: str | None, path: str) -> CheckedFlow:
     except OSError as error:
         raise InvalidError(f"{path}: {error.strerror}", expected="a readable flow file") from error
     reading = read_flow(data, cores=len(os.sched_getaffinity(0)))
-    if reading.flow is None:
-        return CheckedFlow(name=path, plan=None, problems=reading.problems)
     base = Path(root or Path(path).absolute().parent)
+    if reading.flow is None:
+        of_files = check_files(reading.files, reading.inputs, lambda named: _named(base, named))
+        return CheckedFlow(name=path, plan=None, problems=(*reading.problems, *of_files))
     pinning = pin(reading.flow, reading.files, lambda named: _named(base, named))
     if pinning.flow is None:
         return CheckedFlow(name=path, plan=None, problems=pinning.problems)

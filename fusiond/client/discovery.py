@@ -50,7 +50,7 @@ def find_workspace(start: str) -> Workspace:
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             facts = None
         if facts is not None and stat.S_ISDIR(facts.st_mode):
-            _check_owner(place, facts.st_uid)
+            check_owner(place, facts.st_uid)
             return Workspace(place)
         if place == "/":
             raise NotFoundError(
@@ -61,7 +61,8 @@ def find_workspace(start: str) -> Workspace:
         place = place.rpartition("/")[0] or "/"
 
 
-def _check_owner(place: str, owner: int) -> None:
+def check_owner(place: str, owner: int) -> None:
+    """Refuse a workspace whose `.fusion` belongs to another user than this process. RefusedError."""
     if owner != os.geteuid():
         raise RefusedError(
             f"{place}/{MARKER} belongs to user {owner}",

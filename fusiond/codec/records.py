@@ -319,7 +319,9 @@ def _union_reader(union: object, converter: Converter) -> Read:
             found = f"{TAG} {_shown(tag)}" if isinstance(value, dict) else _shown(value)
             raise _MismatchError(f"{found} is not one of {', '.join(sorted(hooks))}")
         hook, member = hooks[tag]
-        return hook({name: each for name, each in value.items() if name != TAG}, member)
+        values = value.copy()
+        del values[TAG]
+        return hook(values, member)
 
     return read
 

@@ -118,7 +118,9 @@ def decode_payload(kind: str, data: bytes, upcasters: Upcasters = UPCASTERS) -> 
     try:
         return structure(record, {**compared, **observed}, strict=True)
     except InvalidError as error:
-        raise CorruptError(f"the payload of a {kind!r} step: {error.found}", expected=error.expected) from error
+        raise CorruptError(
+            f"the payload of a {kind!r} step: {error.found}", expected=error.expected
+        ) from error
 
 
 def _record(kind: str) -> type[Payload]:

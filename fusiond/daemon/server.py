@@ -200,8 +200,7 @@ class ClientConnection(asyncio.Protocol):
 
     def relieved(self) -> None:
         """Read on, if reading was held back."""
-        self._regulate_reading()
-        if self.session is not None and self._reading and not self._closing:
+        if self.session is not None and not self._reading and not self._closing:
             self._take_messages(self.session)
 
     def close(self) -> None:

@@ -90,9 +90,10 @@ async def _connect(path: Path, *, read_only: bool) -> aiosqlite.Connection:
 
 
 async def _set_up(connection: aiosqlite.Connection) -> None:
-    [(found,)] = await connection.execute_fetchall("PRAGMA application_id")
+    # In this order: whoever makes the ledger at this moment commits its tables and its id together.
     [(tables,)] = await connection.execute_fetchall("SELECT count(*) FROM sqlite_schema")
-    if found != APPLICATION_ID and tables:
+    [(found,)] = await connection.execute_fetchall("PRAGMA application_id")
+    if tables and found != APPLICATION_ID:
         raise CorruptError("state.db is another program's database", expected="a ledger made by fusion")
     [(mode,)] = await connection.execute_fetchall("PRAGMA journal_mode = WAL")
     if mode != "wal":

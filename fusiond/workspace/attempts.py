@@ -18,10 +18,10 @@ from fusiond.domain.errors import FusionError, IsolationError, NotFoundError, St
 from fusiond.domain.ids import AttemptId, CommitId, TreeId
 from fusiond.ports.workspace import PreparedTree, Revision
 from fusiond.workspace.bases import INSIDE, Bases
+from fusiond.workspace.checkout.view import copy_index
 from fusiond.workspace.disk.layout import Layout, git_directory, read_stamp, storing, write_ref, write_stamp
+from fusiond.workspace.listing import CACHES
 from fusiond.workspace.plumbing.git import LONG_S, Git, Place
-from fusiond.workspace.recording import CACHES
-from fusiond.workspace.source import copy_index
 from fusiond.workspace.store import Store
 
 BRANCH = "refs/heads/fusion"

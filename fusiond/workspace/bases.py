@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from fusiond.domain.errors import UnsupportedError
 from fusiond.domain.ids import CommitId
 from fusiond.domain.launch import Mount
+from fusiond.workspace.checkout.view import filter_attributes, is_ancestor, listed
 from fusiond.workspace.disk.layout import (
     STAMP,
     Layout,
@@ -26,7 +27,6 @@ from fusiond.workspace.disk.layout import (
 )
 from fusiond.workspace.disk.removal import remove_tree
 from fusiond.workspace.plumbing.git import LONG_S, Git, GitError, Place
-from fusiond.workspace.source import filter_attributes, is_ancestor, listed
 
 INSIDE = "/fusion/base"
 """Where the packed base is seen inside a sandbox."""

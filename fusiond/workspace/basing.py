@@ -12,16 +12,10 @@ from fusiond.domain.errors import RefusedError
 from fusiond.domain.ids import CommitId, TreeId
 from fusiond.ports.workspace import Revision
 from fusiond.workspace.bases import Bases
+from fusiond.workspace.checkout.source import Source, find_source
+from fusiond.workspace.checkout.view import listed, resolve_commit, uncommitted, viewing
 from fusiond.workspace.disk.layout import Layout
 from fusiond.workspace.plumbing.git import LONG_S, Git, Place
-from fusiond.workspace.source import (
-    Source,
-    find_source,
-    listed,
-    resolve_commit,
-    uncommitted,
-    viewing,
-)
 from fusiond.workspace.store import Store
 
 SNAPSHOT_MESSAGE = "Uncommitted changes at the start of a Fusion run"

@@ -22,10 +22,11 @@ from fusiond.domain.errors import RefusedError, TryAgainError
 from fusiond.domain.ids import RunId
 from fusiond.ports.clock import Clock
 from fusiond.ports.workspace import MergeConflict, Merged, Results, Revision
+from fusiond.workspace.checkout.obstacles import Plan, is_laid, refuse_obstacles
+from fusiond.workspace.checkout.source import Source, find_source
+from fusiond.workspace.checkout.view import read_head, resolve_commit, viewing
 from fusiond.workspace.disk.layout import Layout, storing
-from fusiond.workspace.obstacles import Plan, is_laid, refuse_obstacles
 from fusiond.workspace.plumbing.git import LONG_S, QUICK_S, Git, Place, Signature, failure
-from fusiond.workspace.source import Source, find_source, read_head, resolve_commit, viewing
 from fusiond.workspace.store import EMAIL, NAME, Store, commit_tree, merge_base, merge_trees, run_ref
 
 _UNFINISHED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")

@@ -1,21 +1,13 @@
 """Records a directory that an agent filled as a git tree.
 
-Owns what is part of a revision and what is not, which names and files are refused,
-and the reading of candidates without following anything. git says which files
-changed and which are ignored, by the daemon's own index and attributes; the bytes
-are read here.
-
-Not part of a revision: what `.gitignore` names, caches that tools leave behind
-(`CACHES`), results of setup commands, nested repositories (reported), empty
-directories, FIFOs, sockets and devices. In place of a tracked file these count as
-its removal. Refused, with their names: what cannot be read, what is too large, and
-names that no revision may have.
+Owns the reading of the files that `listing` names, without following anything, and
+the refusal of those that cannot be part of a revision: what cannot be read, what is
+too large, and names that no revision may have. FIFOs, sockets and devices are not
+part of one; in place of a tracked file they count as its removal.
 """
 
 import asyncio
-import errno
 import os
-import re
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,72 +17,26 @@ from fusiond.domain.display import display_safe
 from fusiond.domain.errors import RefusedError, TryAgainError
 from fusiond.domain.ids import TreeId
 from fusiond.ports.workspace import TreeSnapshot
+from fusiond.workspace.checkout.view import listed
 from fusiond.workspace.disk.layout import storing
 from fusiond.workspace.disk.removal import DIRECTORY, opened
+from fusiond.workspace.listing import (
+    DENIED,
+    GONE,
+    Listing,
+    find_git_holders,
+    list_tree,
+    not_ignored,
+    problem_with_name,
+)
 from fusiond.workspace.plumbing.git import LONG_S, Git, Place
 from fusiond.workspace.plumbing.loose import ChangedWhileReadError, LooseObjects
-from fusiond.workspace.source import listed
-
-CACHES = (
-    # Written by tools as a side effect of running, so that running a gate would change the
-    # revision that it judges. A repository's own `.gitignore` can take any of them back in.
-    "__pycache__/",
-    "*.pyc",
-    ".pytest_cache/",
-    ".mypy_cache/",
-    ".ruff_cache/",
-    ".hypothesis/",
-    ".coverage",
-    ".tox/",
-    ".nox/",
-    "*.egg-info/",
-    ".gradle/",
-    ".DS_Store",
-    # Installed from a lock file, never written by hand.
-    "node_modules/",
-    ".venv/",
-    # A workspace inside the attempt's tree.
-    "/.fusion/",
-)
 
 MAX_FILE_BYTES = 512 * 1024 * 1024
 """The largest file that a revision takes, in bytes."""
 
-MAX_COMPONENTS = 128
-"""How deep a revision's files may lie."""
-
-_UNREADABLE = re.compile(rb"^warning: (?:could not open directory|unable to access) '(.*?)'", re.MULTILINE)
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
-_GIT_NAMES = {b".git", b"git~1"}
-# What HFS+ does not see in a name; git refuses `.git` with them in it (CVE-2014-9390).
-_UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_CACHE_NAMES = frozenset(
-    each.rstrip("/").encode() for each in CACHES if each.endswith("/") and "*" not in each
-)
-_GLOB = "\\*?[#! "
 _TRIES = 3
-_DENIED = {errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENXIO}
-_GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """What git found in a directory, compared with an index.
-
-    Args:
-        tracked: every path of the index.
-        changed: those whose file differs or is gone.
-        untracked: other files that are not ignored.
-        nested: directories that are repositories of their own.
-        unreadable: directories that could not be listed.
-    """
-
-    tracked: tuple[bytes, ...]
-    changed: tuple[bytes, ...]
-    untracked: tuple[bytes, ...]
-    nested: tuple[bytes, ...]
-    unreadable: tuple[bytes, ...]
 
 
 @dataclass(slots=True)
@@ -128,7 +74,7 @@ async def record_tree(
     listing, holders = await asyncio.gather(
         list_tree(git, place, never), asyncio.to_thread(find_git_holders, place.work_tree, frozenset(never))
     )
-    nested = await _not_ignored(git, place, set(holders), known=set(listing.nested))
+    nested = await not_ignored(git, place, set(holders), known=set(listing.nested))
     with storing("the attempt's revision"):
         candidates = await asyncio.to_thread(
             read_candidates, place.work_tree, listing, objects, max_file_bytes
@@ -142,110 +88,6 @@ async def record_tree(
         await git.run(place, "update-index", "-z", "--index-info", stdin=update, timeout_s=LONG_S)
     tree = TreeId((await git.run(place, "write-tree", timeout_s=LONG_S)).out.decode().strip())
     return TreeSnapshot(tree=tree, nested=nested)
-
-
-async def list_tree(git: Git, place: Place, never: Sequence[str]) -> Listing:
-    """Ask git what is tracked, changed and untracked in the work tree of `place`."""
-    excluded = [part for pattern in never for part in ("-x", pattern)]
-    args = ("ls-files", "-z", "-t", "--cached", "--modified", "--others", "--exclude-standard")
-    ended = await git.run(place, *args, *excluded, timeout_s=LONG_S)
-    found: dict[bytes, list[bytes]] = {b"H": [], b"S": [], b"C": [], b"?": []}
-    for line in ended.out.split(b"\0"):
-        if line:
-            found.setdefault(line[:1], []).append(line[2:])
-    others = found[b"?"]
-    return Listing(
-        tracked=tuple(found[b"H"] + found[b"S"]),
-        changed=tuple(found[b"C"]),
-        untracked=tuple(path for path in others if not path.endswith(b"/")),
-        nested=tuple(path.rstrip(b"/") for path in others if path.endswith(b"/")),
-        unreadable=tuple(path.rstrip(b"/") for path in _UNREADABLE.findall(ended.err)),
-    )
-
-
-def find_git_holders(root: str, never: frozenset[str]) -> list[bytes]:
-    """Return the directories below `root` that hold a `.git` of any kind.
-
-    Not looked into: those directories themselves, the caches that no tool makes
-    repositories in, and results of setup.
-
-    Args:
-        root: the work tree.
-        never: patterns of `path_pattern`.
-    """
-    found: list[bytes] = []
-    waiting = [b""]
-    while waiting:
-        directory = waiting.pop()
-        inner, holds_git = _directories(os.path.join(os.fsencode(root), directory))
-        if holds_git and directory:
-            found.append(directory)
-            continue
-        for name in inner:
-            path = os.path.join(directory, name)
-            if name not in _CACHE_NAMES and path_pattern(os.fsdecode(path)) not in never:
-                waiting.append(path)
-    return found
-
-
-def _directories(path: bytes) -> tuple[list[bytes], bool]:
-    """Return the names of the directories in a directory, and whether one entry is `.git`.
-
-    Links are not followed; what cannot be listed is empty here, and git says so.
-    """
-    found: list[bytes] = []
-    holds_git = False
-    try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if entry.name == b".git":
-                    holds_git = True
-                elif entry.is_dir(follow_symlinks=False):
-                    found.append(entry.name)
-    except OSError as error:
-        if error.errno not in _GONE | _DENIED:
-            raise
-    return found, holds_git
-
-
-def path_pattern(path: str) -> str:
-    """Return the ignore pattern that names exactly one path, relative to the root."""
-    return "/" + "".join(f"\\{each}" if each in _GLOB else each for each in path)
-
-
-async def _not_ignored(git: Git, place: Place, holders: set[bytes], known: set[bytes]) -> tuple[str, ...]:
-    """Return `known` and those of `holders` that no rule ignores, displayable and sorted."""
-    # With `./` before it no name begins like pathspec magic, which this command alone must be
-    # left to look for.
-    asked = b"".join(b"./" + each + b"\0" for each in holders - known)
-    if asked:
-        magic = {"GIT_LITERAL_PATHSPECS": "0"}
-        ended = await git.run(place, "check-ignore", "-z", "--stdin", stdin=asked, ok=(0, 1), extra=magic)
-        ignored = {each.removeprefix(b"./") for each in ended.out.split(b"\0")}
-        known = known | (holders - ignored)
-    return tuple(sorted(display_safe(each) for each in known))
-
-
-def problem_with_name(path: bytes) -> str | None:
-    """Say why a revision may not have a file of this name, or return None when it may."""
-    try:
-        text = path.decode()
-    except UnicodeDecodeError:
-        return "has a name that is not UTF-8"
-    if _CONTROL.search(text):
-        return "has a control character in its name"
-    components = path.split(b"/")
-    if len(components) > MAX_COMPONENTS:
-        return f"lies {len(components)} directories deep, the limit is {MAX_COMPONENTS}"
-    if any(_reads_as_git(each) for each in components):
-        return "has a name that some file systems read as `.git`"
-    return None
-
-
-def _reads_as_git(component: bytes) -> bool:
-    if component.isascii():
-        return component.lower().rstrip(b". ") in _GIT_NAMES
-    return _UNSEEN.sub("", component.decode()).lower() == ".git"
 
 
 def read_candidates(root: str, listing: Listing, objects: LooseObjects, max_file_bytes: int) -> Candidates:
@@ -292,10 +134,10 @@ class Reading:
             found.refused.append((path, str(error)))
             return
         except OSError as error:
-            if error.errno in _DENIED:
+            if error.errno in DENIED:
                 found.refused.append((path, f"cannot be read: {error.strerror}"))
                 return
-            if error.errno not in _GONE:
+            if error.errno not in GONE:
                 raise
             line = None
         if line is not None:

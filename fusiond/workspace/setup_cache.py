@@ -21,12 +21,12 @@ from fusiond.domain.ids import AttemptId
 from fusiond.domain.launch import Mount
 from fusiond.ports.workspace import AttemptPlaces, SetupCache
 from fusiond.workspace.attempts import NEVER, Attempts
+from fusiond.workspace.checkout.view import listed
 from fusiond.workspace.disk.layout import Layout, read_stamp, storing, sync_directory, write_file, write_stamp
 from fusiond.workspace.disk.removal import opened, remove_entry, remove_tree, unlock
 from fusiond.workspace.disk.sealing import copy, descend, seal
+from fusiond.workspace.listing import path_pattern, problem_with_name
 from fusiond.workspace.plumbing.git import LONG_S, Git, Place
-from fusiond.workspace.recording import path_pattern, problem_with_name
-from fusiond.workspace.source import listed
 
 INSIDE_TREE = "/attempt"
 """Where an attempt's tree is seen inside a sandbox (`governance.md`, Sandbox)."""

@@ -129,7 +129,7 @@ class Shell:
         assert code in (None, ended.returncode), f"{command[-3:]} ended with {ended.returncode}\n{out}\n{err}"
         return Ended(code=ended.returncode, out=out, err=err)
 
-    def document(self, *arguments: str, code: int = 0) -> Any:  # noqa: ANN401 - JSON of the command under test
+    def document(self, *arguments: str, code: int = 0) -> Any:
         """Run `fusion … --json` and return its one document."""
         return json.loads(self.fusion(*arguments, "--json", code=code).out)
 
@@ -199,7 +199,7 @@ def state_of(root: Path) -> dict[str, FileState]:
     found: dict[str, FileState] = {}
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))
-        if name.split("/")[0] == ".fusion":
+        if name.split("/", maxsplit=1)[0] == ".fusion":
             continue
         facts = path.lstat()
         body = b""

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from tests.waiting import DEADLINE_S, wait_until
 
@@ -42,7 +43,7 @@ class Terminal:
         self.text = ""
         self._taken = 0
 
-    def __enter__(self) -> "Terminal":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

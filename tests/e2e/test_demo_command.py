@@ -58,7 +58,9 @@ def test_demo_runs_from_a_wheel(own_shell: Shell, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(installed)
     assert not (installed / "examples").exists()
-    ended = own_shell.fusion("demo", "--json", env={"PYTHONPATH": str(installed), "TMPDIR": str(own_shell.place)})
+    ended = own_shell.fusion(
+        "demo", "--json", env={"PYTHONPATH": str(installed), "TMPDIR": str(own_shell.place)}
+    )
     document = json.loads(ended.out)
     assert (document["outcome"], document["exit_code"]) == ("succeeded", 0)
     assert Path(document["directory"]).parent == own_shell.place

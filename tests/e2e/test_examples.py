@@ -57,7 +57,10 @@ def test_fix_bug_is_mended_by_one_rerun_and_merged(own_shell: Shell, tmp_path: P
     own_shell.fusion("merge", run)
     own_shell.command(["python3", "-m", "unittest"])
     assert own_shell.git("status", "--porcelain") == ""
-    assert own_shell.git("diff", "--name-only", "HEAD~2").split() == ["CHANGELOG.md", "billsplit/splitting.py"]
+    assert own_shell.git("diff", "--name-only", "HEAD~2").split() == [
+        "CHANGELOG.md",
+        "billsplit/splitting.py",
+    ]
 
 
 def expect_feedback_on_everything(told: str) -> None:
@@ -115,7 +118,9 @@ def test_polyglot_is_gated_by_three_native_runners(own_shell: Shell) -> None:
     own_shell.example("polyglot")
     run = run_id(own_shell.fusion("run").out)
     stages = own_shell.stages(run)
-    assert {node: stages[node]["attempts"][0]["gates"][0]["outcome"] for node in ("go", "node", "python")} == {
+    assert {
+        node: stages[node]["attempts"][0]["gates"][0]["outcome"] for node in ("go", "node", "python")
+    } == {
         "go": "passed",
         "node": "passed",
         "python": "passed",

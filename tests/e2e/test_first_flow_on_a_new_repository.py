@@ -1,5 +1,7 @@
 """`fusion init`, and the run of what it wrote."""
 
+import pytest
+
 from tests.e2e.shell import Shell, run_id, state_of
 
 PYTHON = {
@@ -35,6 +37,13 @@ def test_second_time_overwrites_nothing(own_shell: Shell) -> None:
     assert 'run: "true"' in (own_shell.root / "fusion.yaml").read_text()
     assert "nothing was changed" in own_shell.fusion("init", code=2).err
     assert state_of(own_shell.root) == before
+
+
+@pytest.mark.parametrize("unfit", [" ", "true \udcff"])
+def test_command_that_no_flow_can_hold_is_refused(own_shell: Shell, unfit: str) -> None:
+    own_shell.repository({"a.txt": "a\n"})
+    assert "does not fit" in own_shell.fusion("init", "--test", unfit, code=64).err
+    assert not (own_shell.root / ".fusion").exists()
 
 
 def test_flow_that_came_with_a_clone_is_kept(own_shell: Shell) -> None:

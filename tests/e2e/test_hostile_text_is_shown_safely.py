@@ -36,7 +36,7 @@ limits: {repair_reruns: 1, attempts: 1}
 nodes:
   named:
     run: |
-      if [ -n "${FUSION_FEEDBACK-}" ]; then cat "$FUSION_FEEDBACK"; rm evil*; echo b > a.txt
+      if [ -n "${FUSION_FEEDBACK-}" ]; then cat "$FUSION_FEEDBACK"; rm evil*35m; echo b > a.txt
       else printf x > "$(printf 'evil\033[35m')"; fi
     code: write
 """

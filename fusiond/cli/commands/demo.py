@@ -90,14 +90,16 @@ def _stop(workspace: Workspace) -> None:
     """Stop the daemon of the demo's workspace and wait until it is gone."""
     try:
         with running(workspace) as connection:
-            pid = os.pidfd_open(connection.daemon_pid)
-            try:
-                connection.call("daemon.stop", {"drain": True})
-                select.select([pid], [], [], STOP_S)
-            finally:
-                os.close(pid)
-    except (UnreachableError, ProcessLookupError):
+            pid = connection.daemon_pid
+            connection.call("daemon.stop", {"drain": True})
+        gone = os.pidfd_open(pid)
+    except (UnreachableError, ProcessLookupError, AttributeError):
+        # None is running, it is gone already, or this system cannot wait for it.
         return
+    try:
+        select.select([gone], [], [], STOP_S)
+    finally:
+        os.close(gone)
 
 
 def _report(workspace: Workspace, run: str, ending: str, detail: Detail) -> Iterator[str]:
@@ -105,7 +107,7 @@ def _report(workspace: Workspace, run: str, ending: str, detail: Detail) -> Iter
     yield coloured("What happened", "bold")
     for stage in as_maps(detail.get("stages")):
         yield from _stage_lines(stage)
-    yield f"  {badge(ending)} in {took(detail.get('wall_clock_us'))}; your repository is as it was"
+    yield f"  {badge(ending)} in {took(detail.get('wall_clock_us'))}; the repository is as it was"
     yield ""
     yield coloured("Where the evidence is", "bold")
     yield f"  run        {run}"

@@ -8,7 +8,9 @@ import click
 from fusiond.cli.first_flow import Findings, first_flow, look_at
 from fusiond.cli.output import json_option, print_json, print_line, safe
 from fusiond.client.discovery import MARKER
-from fusiond.domain.errors import RefusedError, StorageError
+from fusiond.codec.flowfile.read import read_flow
+from fusiond.codec.flowfile.render import problem_lines
+from fusiond.domain.errors import InvalidError, RefusedError, StorageError
 
 FLOW = "fusion.yaml"
 IGNORED = "# Fusion's own; never part of a revision.\n*\n"
@@ -33,9 +35,11 @@ def init(test: str | None, as_json: bool) -> int:
             cure="run it with `fusion run`, or move it away and start `fusion init` again",
         )
     found = look_at(root, os.environ.get("PATH", ""), test)
+    text = first_flow(found)
+    _check(text)
     make_marker(root)
     if not kept:
-        _write(flow, first_flow(found))
+        _write(flow, text)
     if as_json:
         print_json({"workspace": str(root), "flow": str(flow), "written": not kept, **found.document()})
     else:
@@ -75,6 +79,18 @@ def _repository(start: Path) -> Path:
         expected="a repository, since attempts start from a commit",
         cure="`git init && git add -A && git commit -m 'First commit'`, or `fusion demo` to look around",
     )
+
+
+def _check(text: str) -> None:
+    """Refuse a test command that no flow file can hold."""
+    reading = read_flow(text.encode(errors="surrogatepass"), cores=1)
+    if reading.problems:
+        raise InvalidError(
+            "the test command does not fit into a flow file",
+            expected="printable text",
+            cure="put it into a script and name that",
+            fields={"problems": "\n".join(problem_lines(reading.problems, FLOW))},
+        )
 
 
 def _write(flow: Path, text: str) -> None:

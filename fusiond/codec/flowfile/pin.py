@@ -14,6 +14,7 @@ from fusiond.codec.flowfile.problems import FlowProblem, FlowProblemCode, KeyPat
 from fusiond.codec.flowfile.reading.report import Report
 from fusiond.codec.flowfile.reading.source import MAX_FILE_BYTES, decode
 from fusiond.codec.flowfile.rules.prompts import problems_of_prompt, template_names
+from fusiond.codec.flowfile.sections.flow import FlowDraft
 from fusiond.domain.digest import ContentRef, ref_of
 from fusiond.domain.errors import InvalidError, NotFoundError, RefusedError, TooLargeError
 from fusiond.domain.flow import AcpWork, AgentWork, Flow, Node, OutputSpec, PinnedFile, Work
@@ -63,18 +64,22 @@ class Pinning:
     contents: tuple[tuple[ContentRef, bytes], ...] = ()
 
 
-def named_files(flow: Flow, report: Report) -> tuple[NamedFile, ...]:
-    """Return every place at which a flow names a file, in the order of the flow file."""
+def named_files(draft: FlowDraft, report: Report) -> tuple[NamedFile, ...]:
+    """Return every place at which a flow names a file, in the order of the flow file.
+
+    A draft with problems may name files too; a path that was refused is not among them.
+    """
     found: list[NamedFile] = []
 
     def note(file: PinnedFile | None, role: FileRole, path: KeyPath) -> None:
-        if file is not None:
+        if file is not None and file.path:
             line, column = report.place(path)
             key = path_text(path)
             found.append(NamedFile(key=key, path=file.path, role=role, line=line, column=column))
 
-    note(flow.policy, FileRole.POLICY, ("policy",))
-    for node in flow.nodes:
+    if isinstance(draft.policy, PinnedFile):
+        note(draft.policy, FileRole.POLICY, ("policy",))
+    for node in draft.nodes:
         path: KeyPath = ("nodes", node.id)
         if isinstance(node.work, AgentWork):
             note(node.work.definition, FileRole.AGENT, (*path, "agent"))
@@ -93,19 +98,38 @@ def pin(flow: Flow, files: tuple[NamedFile, ...], read: Read) -> Pinning:
         files: the places that `read_flow` returned with it.
         read: see `Read`.
     """
-    names = template_names(each.name for each in flow.inputs)
+    contents, problems = _read_all(files, tuple(each.name for each in flow.inputs), read)
+    if problems:
+        return Pinning(flow=None, problems=problems)
+    stored = {path: data for path, data in contents.items() if isinstance(data, bytes)}
+    refs = {path: ref_of(data) for path, data in stored.items()}
+    kept = {refs[path].digest: (refs[path], data) for path, data in stored.items()}
+    return Pinning(flow=_pinned(flow, refs), contents=tuple(kept.values()))
+
+
+def check_files(files: tuple[NamedFile, ...], inputs: tuple[str, ...], read: Read) -> tuple[FlowProblem, ...]:
+    """Return what is wrong with the files of a flow that has problems of its own.
+
+    Args:
+        files: the places that `read_flow` returned.
+        inputs: the names of the flow's inputs, as `read_flow` returned them.
+        read: see `Read`.
+    """
+    return _read_all(files, inputs, read)[1]
+
+
+def _read_all(
+    files: tuple[NamedFile, ...], inputs: tuple[str, ...], read: Read
+) -> tuple[dict[str, bytes | str], tuple[FlowProblem, ...]]:
+    """Return each file's bytes, or what stands in the way, and every problem."""
+    names = template_names(inputs)
     contents: dict[str, bytes | str] = {}
     problems: list[FlowProblem] = []
     for file in files:
         if file.path not in contents:
             contents[file.path] = _content(file.path, read)
         problems += _problems(file, contents[file.path], names)
-    if problems:
-        return Pinning(flow=None, problems=tuple(dict.fromkeys(problems)))
-    stored = {path: data for path, data in contents.items() if isinstance(data, bytes)}
-    refs = {path: ref_of(data) for path, data in stored.items()}
-    kept = {refs[path].digest: (refs[path], data) for path, data in stored.items()}
-    return Pinning(flow=_pinned(flow, refs), contents=tuple(kept.values()))
+    return contents, tuple(dict.fromkeys(problems))
 
 
 def _content(path: str, read: Read) -> bytes | str:

@@ -14,7 +14,7 @@ from fusiond.codec.flowfile.rules.edges import check_edges
 from fusiond.codec.flowfile.rules.governance import check_governance
 from fusiond.codec.flowfile.rules.names import check_names
 from fusiond.codec.flowfile.rules.prompts import check_prompts
-from fusiond.codec.flowfile.sections.flow import FLOW
+from fusiond.codec.flowfile.sections.flow import FLOW, FlowDraft
 from fusiond.domain.flow import Flow
 
 
@@ -26,13 +26,15 @@ class FlowReading:
         flow: with every default filled in, or None where there is a problem.
         problems: every problem, in the order of the file.
         explained: `path, reason` of each value that a rule and not the file gave.
-        files: every place at which the flow names a file, for `pin`.
+        files: every place at which the flow names a file, for `pin` and `check_files`.
+        inputs: the names of the flow's inputs, for `check_files`.
     """
 
     flow: Flow | None
     problems: tuple[FlowProblem, ...] = ()
     explained: tuple[tuple[str, str], ...] = ()
     files: tuple[NamedFile, ...] = ()
+    inputs: tuple[str, ...] = ()
 
 
 def read_flow(data: bytes, *, cores: int, profiles: Collection[str] = ()) -> FlowReading:
@@ -47,25 +49,32 @@ def read_flow(data: bytes, *, cores: int, profiles: Collection[str] = ()) -> Flo
     if source is None:
         return FlowReading(flow=None, problems=tuple(problems))
     report = Report(source)
-    flow = _read(report, cores, profiles)
-    if flow is None:
+    draft = _draft(report)
+    if draft is None:
         return FlowReading(flow=None, problems=report.problems())
-    files = named_files(flow, report)
-    return FlowReading(flow=flow, explained=tuple(report.explained.items()), files=files)
+    _check(draft, profiles, report)
+    flow = fill_in(draft, cores, report) if report.clean else None
+    return FlowReading(
+        flow=flow,
+        problems=report.problems(),
+        explained=tuple(report.explained.items()) if flow else (),
+        files=named_files(draft, report),
+        inputs=tuple(report.names(("inputs",))),
+    )
 
 
-def _read(report: Report, cores: int, profiles: Collection[str]) -> Flow | None:
+def _draft(report: Report) -> FlowDraft | None:
     top = compose(report)
     if top is None:
         return None
     spot = Spot(path=(), key=top.at, node=top)
     report.remember(spot)
-    draft = FLOW.read(spot, report)
-    if draft is None:
-        return None
+    return FLOW.read(spot, report)
+
+
+def _check(draft: FlowDraft, profiles: Collection[str], report: Report) -> None:
     check_edges(draft, report)
     check_names(draft, report)
     check_bounds(draft, report)
     check_prompts(draft, report)
     check_governance(draft, profiles, report)
-    return fill_in(draft, cores, report) if report.clean else None

@@ -196,8 +196,8 @@ class Git:
         and a full pipe would stop it.
         """
         pipe = asyncio.subprocess.PIPE
-        try:
-            return await asyncio.create_subprocess_exec(
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
                 self.program,
                 *_OPTIONS,
                 *args,
@@ -210,6 +210,13 @@ class Git:
                 start_new_session=True,
                 limit=_STREAM_BYTES,
             )
+        )
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # asyncio itself would kill the one process, leave its children, and wait for their pipes.
+            await end(await starting)
+            raise
         except FileNotFoundError as error:
             if place.work_tree is not None and not os.path.isdir(place.work_tree):
                 raise GitError(f"the directory {display_safe(place.work_tree)} is gone") from error
@@ -220,7 +227,11 @@ class Git:
         if self._checked:
             return
         process = await self.start(NOWHERE, "version")
-        out, _ = await process.communicate()
+        try:
+            out, _ = await process.communicate()
+        except BaseException:
+            await end(process)
+            raise
         found = _VERSION.match(out)
         if found is None or (int(found[1]), int(found[2])) < OLDEST:
             raise _unusable(f"{self.program} says {display_safe(out.strip(), max_chars=80)!r}")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fusiond.client.autostart import connect_or_start, start_daemon
-from fusiond.client.blocking import Connection, connect, new_key
+from fusiond.client.blocking import Connection, check_daemon, connect, new_key
 from fusiond.client.discovery import Workspace, read_hint, runtime_path
 from fusiond.client.following import StepFollower
 from fusiond.domain.errors import RefusedError, TryAgainError, UnreachableError, UnsupportedError
@@ -207,10 +207,11 @@ def test_sigterm_ends_it_in_order(site: Site) -> None:
     assert site.log()[-1]["reason"] == "SIGTERM"
 
 
-def test_asked_to_stop_it_answers_and_stops(site: Site) -> None:
+@pytest.mark.parametrize("drain", [True, False])
+def test_asked_to_stop_it_answers_and_stops(site: Site, *, drain: bool) -> None:
     with site.open() as connection:
         pid = connection.daemon_pid
-        assert connection.call("daemon.stop", {"drain": True}) == {}
+        assert connection.call("daemon.stop", {"drain": drain}) == {}
     wait_until(lambda: not is_alive(pid), "end of the daemon")
     assert f"asked by process {os.getpid()}" in str(site.log()[-1]["reason"])
 
@@ -329,8 +330,6 @@ def test_module_in_the_workspace_is_not_loaded_in_place_of_ours(site: Site) -> N
 
 
 def test_daemon_of_another_protocol_is_said_with_a_cure(site: Site) -> None:
-    from fusiond.client.blocking import check_daemon
-
     with pytest.raises(UnsupportedError) as caught:
         check_daemon(2, site.workspace.root, site.workspace, 4711)
     assert "kill 4711" in caught.value.cure

@@ -213,6 +213,11 @@ async def test_reader_that_falls_too_far_behind_ends_and_may_resume(daemon: Serv
     assert await Pushes(again).steps(90) == list(range(21, 111))
 
 
+async def subscriber(daemon: Served) -> None:
+    """Wait for the one subscription."""
+    await eventually(lambda: daemon.server.subscriptions == 1, "subscription")
+
+
 class Store:
     """A listener that keeps what it is told, as a screen's store would."""
 
@@ -233,8 +238,8 @@ class Store:
         self.losses.append(error)
 
     async def resync(self, connection: AsyncConnection, snapshot: SnapshotPush) -> ResumePoint:
-        self.resyncs.append(snapshot.reason)
         listed = await connection.call(RUN_LIST, RunListParams())
+        self.resyncs.append(snapshot.reason)
         return ResumePoint(epoch=listed.epoch, position=listed.position)
 
     def pushed(self, pushes: list[Push]) -> None:
@@ -248,9 +253,9 @@ async def test_feed_survives_restarts_of_the_daemon_without_gap_or_duplicate(tmp
         return await aio.connect(workspace, os.environ, product="0.1.0", client="feed")
 
     feed = asyncio.create_task(ReconnectingFeed(connect, store, jitter=lambda: 0.0).run())
-    for life in range(3):
+    for _ in range(3):
         async with served(workspace, ledger=ledger) as daemon:
-            await eventually(lambda life=life: store.connections > life, "connection")  # type: ignore[misc]
+            await subscriber(daemon)
             daemon.append(20)
             # Not waited for: the daemon may go down in the middle of sending.
             await asyncio.sleep(0)
@@ -276,7 +281,7 @@ async def test_feed_reads_anew_when_the_ledger_is_another(tmp_path: Path) -> Non
         async with served(workspace, ledger=FedLedger(10)) as daemon:
             feed = asyncio.create_task(ReconnectingFeed(connect, store, jitter=lambda: 0.0).run())
             tasks.callback(feed.cancel)
-            await eventually(lambda: store.connections == 1, "connection")
+            await subscriber(daemon)
             daemon.append(1)
             await eventually(lambda: store.positions == [11], "step")
         async with served(workspace, ledger=FedLedger(4, epoch="epoch-2")) as daemon:

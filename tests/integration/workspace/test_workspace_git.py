@@ -89,6 +89,32 @@ async def test_a_cancelled_call_is_killed_with_its_children(tmp_path: Path) -> N
     await eventually(lambda: not is_alive(child), "end of the child")
 
 
+async def test_a_call_may_be_cancelled_at_any_moment(tmp_path: Path) -> None:
+    mark = f"1000.{os.getpid()}"
+    runner = program(tmp_path, f"sleep {mark} & wait")
+    await runner.check()
+    for moments in range(25):
+        task = asyncio.create_task(runner.run(NOWHERE, "hang"))
+        for _ in range(moments):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await eventually(lambda: not running(mark), "end of every child")
+
+
+def running(argument: str) -> list[str]:
+    found = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = each.read_bytes().decode(errors="replace").split("\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if argument in words:
+            found.append(each.parent.name)
+    return found
+
+
 async def test_a_directory_that_is_gone_is_not_taken_for_a_missing_git(tmp_path: Path) -> None:
     place = Place(git_dir="/g", work_tree=str(tmp_path / "gone"))
     with pytest.raises(GitError, match="is gone"):

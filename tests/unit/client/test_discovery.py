@@ -1,11 +1,13 @@
 """Where a workspace is found, and where its daemon is looked for."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from fusiond.client.discovery import (
     Workspace,
+    check_owner,
     find_workspace,
     hint_text,
     meeting_place,
@@ -59,6 +61,12 @@ def test_a_marker_that_is_a_link_or_a_file_is_none(tmp_path: Path) -> None:
     (tmp_path / ".fusion").touch()
     with pytest.raises(NotFoundError):
         find_workspace(str(tmp_path))
+
+
+def test_workspace_of_another_user_is_refused(workspace: Workspace) -> None:
+    with pytest.raises(RefusedError, match=f"belongs to user {os.geteuid() + 1}"):
+        check_owner(workspace.root, os.geteuid() + 1)
+    check_owner(workspace.root, os.geteuid())
 
 
 def test_id_is_twelve_hex_digits_of_the_path() -> None:

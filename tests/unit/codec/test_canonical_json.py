@@ -53,7 +53,18 @@ def test_value_has_one_byte_form(value: JsonValue, data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "inexact", [1.0, float("nan"), float("inf"), b"bytes", {1, 2}, object(), 2**64, -(2**63) - 1], ids=repr
+    "inexact",
+    [
+        1.0,
+        float("nan"),
+        float("inf"),
+        b"bytes",
+        {1, 2},
+        pytest.param(object(), id="object"),
+        2**64,
+        -(2**63) - 1,
+    ],
+    ids=repr,
 )
 def test_what_is_not_exact_json_has_no_byte_form(inexact: JsonValue) -> None:
     for value in (inexact, [0, inexact], {"a": {"b": (inexact,)}}):

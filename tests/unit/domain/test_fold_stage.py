@@ -262,6 +262,7 @@ def test_the_first_failure_stops_the_round() -> None:
 def test_a_gate_that_was_stopped_has_said_nothing_and_is_due_again() -> None:
     chain = after(*JUDGING, gate_started("lint", 1), gate_finished("lint", 1, ProcessOutcome.CANCELLED))
     assert (attempt(chain).failed_gate, attempt(chain).passed) == (None, ())
+    refuses(chain, gate_finished("lint", 1), "gate lint finished")
     chain.of_stage("build", 1, gate_started("lint", 1), gate_finished("lint", 1))
     assert attempt(chain).passed == ("lint",)
 

@@ -230,7 +230,7 @@ ENDINGS = (
 )
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(bounded_worlds, events())
 def test_what_every_run_comes_to(world: World, happening: Events) -> None:
     """`play` itself raises when nothing is due and nobody is busy, or when a run outlives its bound."""

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from fusiond.domain.errors import CorruptError, RefusedError
 from fusiond.ports.workspace import EntryKind
+from fusiond.workspace.checkout.view import listed
 from fusiond.workspace.code import plain_components
+from fusiond.workspace.listing import CACHES, problem_with_name
 from fusiond.workspace.plumbing.frozen import Recent, parse_tree
 from fusiond.workspace.plumbing.git import quoted
-from fusiond.workspace.recording import CACHES, problem_with_name
-from fusiond.workspace.source import listed
 from fusiond.workspace.store import commit_facts
 
 COMPONENT = st.text(

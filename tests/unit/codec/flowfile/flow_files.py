@@ -147,7 +147,7 @@ PER_SOURCE = st.dictionaries(
 INTENTS = st.lists(
     st.fixed_dictionaries({"source": st.sampled_from(SOURCES), "max": MAGNITUDES, "justification": PROSE}),
     max_size=2,
-    unique_by=str,
+    unique_by=lambda intent: str(sorted(intent.items())),
 )
 FLOW_INPUTS = st.dictionaries(
     NAMES,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from fusiond.codec.flowfile.pin import Pinning, pin
+from fusiond.codec.flowfile.pin import Pinning, check_files, pin
 from fusiond.codec.flowfile.plan_hash import plan_hash
 from fusiond.codec.flowfile.reading.source import MAX_FILE_BYTES
 from fusiond.codec.flowfile.render import problem_line
@@ -140,6 +140,18 @@ def test_a_file_must_be_what_it_is_named_for(
     assert len(found) == len(expected)
     for line, part in zip(found, expected, strict=True):
         assert part in line
+
+
+def test_files_of_a_flow_with_problems_are_checked_too() -> None:
+    reading = read(TEXT.replace("flow: f", "flow: F").replace("agent: agent.md", "agent: /agent.md"))
+    assert reading.flow is None
+    assert [file.path for file in reading.files] == ["policy.yaml", "prompt.md", "schema.json", "prompt.md"]
+    files = Files({**GOOD, "policy.yaml": b"\xff", "prompt.md": b"{{ inputs.issue }} {{ x }}"})
+    problems = check_files(reading.files, reading.inputs, files.read)
+    assert [(problem.file, problem.code.value) for problem in problems] == [
+        ("policy.yaml", "encoding"),
+        ("prompt.md", "template"),
+    ]
 
 
 def test_a_line_separator_is_text_in_a_prompt() -> None:

@@ -12,9 +12,10 @@ from fusiond.domain.display import display_safe
 from fusiond.domain.errors import RefusedError
 from fusiond.domain.ids import CommitId, RunId
 from fusiond.ports.workspace import Revision
+from fusiond.workspace.checkout.source import Source
+from fusiond.workspace.checkout.view import filter_attributes, listed, uncommitted
 from fusiond.workspace.disk.layout import Layout
 from fusiond.workspace.plumbing.git import LONG_S, Git, Place
-from fusiond.workspace.source import Source, filter_attributes, listed, uncommitted
 from fusiond.workspace.store import run_ref
 
 _DRIVER_KEYS = {"clean", "smudge", "process"}
