@@ -57,9 +57,8 @@ def pass_over(
     source: int,
     status: os.stat_result,
     limit: int,
-    *,
-    target: int | None = None,
-    check: FormatCheck | None = None,
+    target: int | None,
+    check: FormatCheck | None,
     disk: Disk,
 ) -> Copied:
     """Read a file to its end, or until it is past `limit` bytes.
@@ -68,9 +67,9 @@ def pass_over(
         source: descriptor to read from, at offset 0.
         status: of `source`, taken when it was opened.
         limit: bytes; one more than that is the most that is read of a larger file.
-        target: descriptor to write to, if the file is to be copied. Only then are
-            chunks hashed.
-        check: is shown every byte.
+        target: descriptor to write to, or None where the file is only hashed; chunks
+            are hashed only of what is copied.
+        check: is shown every byte; None where the format does not matter.
         disk: writes.
 
     Raises:
@@ -97,7 +96,9 @@ def pass_over(
 def _read_small(source: int, size: int) -> bytes:
     try:
         data = os.read(source, size + 1)
-        while len(data) != size and 0 < len(data) <= SMALL_BYTES:
+        if len(data) == size:
+            return data
+        while 0 < len(data) <= SMALL_BYTES:
             more = os.read(source, SMALL_BYTES + 1 - len(data))
             if not more:
                 break

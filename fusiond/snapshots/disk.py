@@ -29,21 +29,19 @@ READ_ONLY_DIRECTORY = 0o555
 class Disk:
     """The calls by which bytes become durable; tests give ones that fail."""
 
-    write: Callable[[int, memoryview], int] = os.write
+    write: Callable[[int, bytes | memoryview], int] = os.write
     fsync: Callable[[int], None] = os.fsync
     sync_file_system: Callable[[int], bool] = sync_file_system
     rename_exclusive: Callable[[str, str], None] = rename_exclusive
 
     def write_all(self, descriptor: int, data: bytes | memoryview) -> None:
         """Write everything: a disk that fills up first shows as a short write."""
-        view = memoryview(data)
-        while view:
-            written = self.write(descriptor, view)
-            if written == len(view):
-                return
+        written = self.write(descriptor, data)
+        while written < len(data):
             if written <= 0:
                 raise OSError(errno.EIO, "the disk took no byte and gave no reason")
-            view = view[written:]
+            data = memoryview(data)[written:]
+            written = self.write(descriptor, data)
 
     def write_file(self, name: str, data: bytes, *, mode: int = READ_ONLY, dir_fd: int) -> None:
         """Create a file that is not there yet, and write it whole."""

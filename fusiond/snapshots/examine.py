@@ -26,7 +26,7 @@ from fusiond.domain.digest import Digest
 from fusiond.domain.ids import OutputName
 from fusiond.domain.paths import DEFAULT_MEDIA_TYPE, glob_may_match_below, parents_of, problem_with
 from fusiond.ports.snapshots import FreezeRequest
-from fusiond.snapshots.copying import Copied, SourceError, chunks_digest, pass_over
+from fusiond.snapshots.copying import SourceError, chunks_digest, pass_over
 from fusiond.snapshots.disk import Disk
 from fusiond.snapshots.formats import FormatCheck, JsonCheck, check_for
 from fusiond.snapshots.report import Report, read_report
@@ -212,12 +212,14 @@ class _Examination:
             os.close(source)
 
     def _read(self, path: str, terms: Terms, source: int, status: os.stat_result, limit: int) -> Fact:
-        schema = terms.output is not None and self._schemas.asks_about(terms.output)
+        schema = self._schemas.asks_about(terms.output)
         check = JsonCheck() if schema else check_for(terms.media_type)
-        if self._target is None:
-            copied = pass_over(source, status, limit, check=check, disk=self._disk)
-        else:
-            copied = self._copy(path, source, status, limit, check)
+        target = None if self._target is None else self._target.outputs.create(path, status.st_mode)
+        try:
+            copied = pass_over(source, status, limit, target, check, self._disk)
+        finally:
+            if target is not None:
+                os.close(target)
         wrong = None if check is None else check.finish()
         chunks = self._keep_chunks(copied.chunk_hashes) if copied.chunk_hashes else None
         artifact = FrozenArtifact(
@@ -237,17 +239,6 @@ class _Examination:
             format_problem=wrong,
             schema_problems=self._violations(terms.output, check) if wrong is None else (),
         )
-
-    def _copy(
-        self, path: str, source: int, status: os.stat_result, limit: int, check: FormatCheck | None
-    ) -> Copied:
-        assert self._target is not None
-        target = self._target.outputs.create(path, status.st_mode)
-        try:
-            return pass_over(source, status, limit, target=target, check=check, disk=self._disk)
-        finally:
-            if target is not None:
-                os.close(target)
 
     def _keep_chunks(self, chunk_hashes: bytes) -> Digest:
         assert self._target is not None

@@ -113,7 +113,7 @@ def _lay(
         target = into.create(place, status.st_mode)
         if target is None:
             raise InvalidError(f"two inputs at {place!r}", expected="names that differ on every system")
-        copied = pass_over(source, status, status.st_size, target=target, disk=disk)
+        copied = pass_over(source, status, status.st_size, target, None, disk)
     except SourceError as error:
         raise _corrupt(attempt, laid, f"it cannot be read: {error}") from error
     finally:

@@ -165,7 +165,7 @@ def verify(layout: Layout, attempt: AttemptId, artifacts: Sequence[FrozenArtifac
 def _is_intact(layout: Layout, attempt: AttemptId, artifact: FrozenArtifact) -> bool:
     try:
         with frozen_body(layout, attempt, artifact) as body:
-            copied = pass_over(body, os.fstat(body), artifact.size, disk=Disk())
+            copied = pass_over(body, os.fstat(body), artifact.size, None, None, Disk())
     except (CorruptError, SourceError):
         return False
     return copied.digest == artifact.digest

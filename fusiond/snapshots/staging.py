@@ -92,7 +92,7 @@ def _inject(artifact: InjectedArtifact, target: Target, disk: Disk) -> FrozenArt
             raise StorageError(f"{artifact.source} is no regular file", expected="the file to add")
         descriptor = target.outputs.create(artifact.path, 0)
         try:
-            copied = pass_over(source, status, _ANY_SIZE, target=descriptor, disk=disk)
+            copied = pass_over(source, status, _ANY_SIZE, descriptor, None, disk)
         finally:
             if descriptor is not None:
                 os.close(descriptor)

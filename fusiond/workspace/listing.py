@@ -43,8 +43,8 @@ CACHES = (
 MAX_COMPONENTS = 128
 """How deep a revision's files may lie."""
 
-GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
-"""Errors that say: nothing, or nothing that may be followed, is there."""
+GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL}
+"""Errors that say: nothing, or nothing that may be followed, is there (EINVAL: no longer a link)."""
 
 DENIED = {errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENXIO}
 """Errors that say: something is there and cannot be read."""

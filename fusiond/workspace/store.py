@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fusiond.domain.errors import ConflictError, CorruptError, NotFoundError, UnsupportedError
+from fusiond.domain.errors import ConflictError, CorruptError, UnsupportedError
 from fusiond.domain.ids import AttemptId, CommitId, RunId, TreeId, is_object_id
 from fusiond.ports.workspace import MergeConflict, Revision
 from fusiond.workspace.disk.layout import (
@@ -139,13 +139,6 @@ class Store:
             Path(self.layout.repo, f"{ref}.lock").unlink(missing_ok=True)
             update = f"update {ref} {commit}\n".encode()
             await self.git.run(self.place, "update-ref", "--stdin", stdin=update)
-
-    async def pinned(self, ref: str) -> CommitId:
-        """Return the commit that a full ref name stands for. NotFoundError."""
-        found = await self._pinned(ref)
-        if found is None:
-            raise NotFoundError(f"nothing is pinned as {ref}")
-        return found
 
     async def _pinned(self, ref: str) -> CommitId | None:
         args = ("show-ref", "--verify", "--hash", "--", ref)

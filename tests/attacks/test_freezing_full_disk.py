@@ -48,7 +48,7 @@ class FailingDisk:
         if self.calls == self._fail_at:
             raise OSError(self._code, os.strerror(self._code))
 
-    def _write(self, descriptor: int, data: memoryview) -> int:
+    def _write(self, descriptor: int, data: bytes | memoryview) -> int:
         self._count()
         # As a real disk does, fill up in the middle of a write first.
         if self._short and len(data) > 1:

@@ -135,6 +135,10 @@ def make_ground(place: Path, example: Path) -> Ground:
         (place / name).mkdir(mode=0o700, parents=True)
     repository = place / "repo"
     shutil.copytree(example, repository)
+    if example.name == "repo":
+        # The examples keep their flows beside the repository that they are for.
+        for flow in example.parent.glob("*.yaml"):
+            shutil.copy(flow, repository)
     (repository / ".fusion").mkdir()
     (repository / ".fusion" / ".gitignore").write_text("*\n")
     for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), (*IDENTITY, "commit", "-qm", "base")):

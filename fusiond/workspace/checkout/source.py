@@ -43,10 +43,6 @@ class Source:
         """The user's object directory."""
         return f"{self.common_dir}/objects"
 
-    def is_set(self, name: str) -> bool:
-        """Say whether a Boolean setting is on."""
-        return self.settings.get(name, "false").lower() in _TRUE
-
 
 async def find_source(git: Git, layout: Layout, home: str | None) -> Source:
     """Find the user's repository at the workspace's root and judge it.

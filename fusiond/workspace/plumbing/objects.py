@@ -6,7 +6,7 @@ has the id that was asked for. Names of revisions never come here.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -48,14 +48,6 @@ class ObjectReader:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _process: asyncio.subprocess.Process | None = field(default=None, init=False)
     _started: int = field(default=0, init=False)
-
-    async def kinds(self, object_ids: Sequence[str]) -> list[Kind]:
-        """Return type and size of many objects, in order, in one exchange. NotFoundError."""
-        asked = "".join(f"info {_checked(each)}\n" for each in object_ids)
-        async with self._dialogue() as process:
-            _send(process, asked)
-            found = [await _answer(process, each) for each in object_ids]
-        return [_present(kind, each) for kind, each in zip(found, object_ids, strict=True)]
 
     async def read(self, object_id: str, kind: str) -> bytes:
         """Return the body of an object of at most `MAX_WHOLE_BYTES`.

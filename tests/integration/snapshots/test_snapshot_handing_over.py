@@ -181,7 +181,7 @@ def test_one_artifact_twice_under_one_name_is_refused(
 
 
 def test_a_full_disk_is_a_storage_error(tmp_path: Path) -> None:
-    def write(descriptor: int, data: memoryview) -> int:
+    def write(descriptor: int, data: bytes | memoryview) -> int:
         raise OSError(28, "No space left on device")
 
     ground = Attempt(tmp_path)

@@ -308,7 +308,7 @@ def test_without_a_call_for_file_systems_every_file_is_durable_for_itself(tmp_pa
 def test_a_freeze_that_nobody_waits_for_leaves_nothing(tmp_path: Path) -> None:
     started = threading.Event()
 
-    def write(descriptor: int, data: memoryview) -> int:
+    def write(descriptor: int, data: bytes | memoryview) -> int:
         started.set()
         return os.write(descriptor, data)
 

@@ -3,6 +3,8 @@
 import os
 import stat
 import subprocess
+import threading
+import zlib
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from fusiond.workspace.disk.layout import Layout, read_stamp, storing, write_sta
 from fusiond.workspace.disk.removal import opened, remove_tree
 from fusiond.workspace.disk.sealing import copy, seal
 from fusiond.workspace.plumbing.loose import ChangedWhileReadError, LooseObjects
+from fusiond.workspace.recording import Candidates, Reading
 from tests.integration.workspace.repositories import git
 
 
@@ -145,3 +148,49 @@ class TestLooseObjects:
             objects.add_file(fd, size + wrong)
         objects.drop()
         assert os.listdir(tmp_path) == ["file"]
+
+
+class TestReadingUnderARace:
+    def test_what_a_swapped_link_points_to_is_never_stored(self, tmp_path: Path) -> None:
+        """A process swaps a directory, and a file in another, with links while both are read."""
+        secret = tmp_path / "secret"
+        tree = tmp_path / "tree"
+        objects = tmp_path / "objects"
+        for each in (secret, tree / "real", tree / "files", objects):
+            each.mkdir(parents=True)
+        for each in (secret, tree / "real", tree / "files"):
+            (each / "key").write_text(f"of {each.name}\n")
+        os.symlink(secret, tree / "link")
+        os.symlink(secret / "key", tree / "files/link")
+        ended = threading.Event()
+        swapping = threading.Thread(target=keep_swapping, args=(tree, ended))
+        swapping.start()
+        found = Candidates()
+        loose = LooseObjects(str(objects), "sha1")
+        try:
+            with Reading(str(tree), loose, 1000) as reading:
+                for _ in range(300):
+                    reading.take(b"dir/key", found, tracked=True)
+                    # Another parent in between, so that the first one is looked up again.
+                    reading.take(b"files/key", found, tracked=True)
+                loose.publish()
+        finally:
+            ended.set()
+            swapping.join()
+        stored = {zlib.decompress(each.read_bytes()).partition(b"\0")[2] for each in objects.glob("??/*")}
+        assert stored <= {b"of real\n", b"of files\n", os.fsencode(secret / "key")}
+        assert b"of real\n" in stored
+        assert found.refused == []
+
+
+def keep_swapping(tree: Path, ended: threading.Event) -> None:
+    """Let `dir` be a directory and a link by turns, and `files/key` a file and a link."""
+    while not ended.is_set():
+        os.rename(tree / "real", tree / "dir")
+        os.rename(tree / "files/key", tree / "files/kept")
+        os.rename(tree / "files/link", tree / "files/key")
+        os.rename(tree / "dir", tree / "real")
+        os.rename(tree / "link", tree / "dir")
+        os.rename(tree / "files/key", tree / "files/link")
+        os.rename(tree / "files/kept", tree / "files/key")
+        os.rename(tree / "dir", tree / "link")
