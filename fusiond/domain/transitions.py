@@ -122,6 +122,8 @@ ATTEMPT_TABLE: dict[tuple[AttemptPhase, K], AttemptPhase] = {
     (A.TURN, K.TURN_STARTED): A.TURN,
     (A.TURN, K.TOOL_CALLED): A.CALLING,
     (A.TURN, K.REVISION_RECORDED): A.JUDGING,
+    # A worktree that is no revision cannot be judged: it goes back at once.
+    (A.TURN, K.RERUN_REQUESTED): A.READY,
     (A.CALLING, K.TOOL_RETURNED): A.TURN,
     (A.CALLING, K.BUDGET_RECONCILED): A.CALLING,
     (A.CALLING, K.VIOLATION_RECORDED): A.CALLING,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fusiond.domain.digest import ContentRef
 from fusiond.domain.state import AttemptState, RunState, StageState
 from fusiond.domain.steps.attempt import AttemptFailure, BlockReason, StageOutcome
-from fusiond.domain.steps.run import RunOutcome
+from fusiond.domain.steps.run import ParkReason, RunOutcome
 from fusiond.domain.steps.turn import OutputRef
 from fusiond.domain.transitions import RunPhase
 
@@ -67,7 +67,7 @@ def explain(state: RunState) -> Why:
         return Why(
             headline=f"parked: {state.park_reason}",
             lines=(state.park_detail,),
-            cure="`fusion resume` with more of the limit, or `fusion cancel`",
+            cure=_park_cure(state),
         )
     if state.conflict_paths:
         return Why(
@@ -83,6 +83,18 @@ def explain(state: RunState) -> Why:
     if state.phase in (RunPhase.CANCELLING, RunPhase.CANCELLED):
         return Why(headline="the run was cancelled by a person")
     return Why(headline=f"the run is {state.phase}", lines=_open_lines(state))
+
+
+def _park_cure(state: RunState) -> str:
+    options = {
+        ParkReason.WALL_CLOCK: "--add-wall-clock 30m",
+        ParkReason.TOKENS: "--add-tokens 100000",
+        ParkReason.COST: "--add-cost 2.00",
+        ParkReason.TOOL_CALLS: "--add-tool-calls 50",
+    }
+    option = options.get(state.park_reason) if state.park_reason else None
+    resume = f"fusion resume {state.run}" + (f" {option}" if option else "")
+    return f"`{resume}`, or `fusion cancel {state.run}`"
 
 
 _BY_GRAVITY = (

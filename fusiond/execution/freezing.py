@@ -13,6 +13,7 @@ from fusiond.domain.artifacts import (
     artifact_id,
 )
 from fusiond.domain.digest import Digest, digest_fields
+from fusiond.domain.errors import RefusedError
 from fusiond.domain.flow import CodeAccess, NodeKind
 from fusiond.domain.ids import AttemptNumber
 from fusiond.domain.steps.judgement import ArbitrationDecided, VerificationRecorded
@@ -70,6 +71,19 @@ def nested_problems(snapshot: TreeSnapshot) -> tuple[ContractProblem, ...]:
         )
         for path in snapshot.nested
     )
+
+
+async def recorded_tree(ctx: StageContext, attempt: AttemptNumber) -> TreeSnapshot | ContractProblem:
+    """Record the worktree; a name or file that no revision takes is a problem like any other."""
+    try:
+        return await ctx.services.workspace.snapshot(ctx.attempt_id(attempt))
+    except RefusedError as error:
+        return ContractProblem(
+            code=ProblemCode.NAME_REFUSED,
+            where="the worktree",
+            found=error.found,
+            expected=error.expected or "names and files that a revision takes",
+        )
 
 
 def problems_report(problems: Sequence[ContractProblem]) -> bytes:

@@ -35,7 +35,16 @@ def _laid(ctx: StageContext) -> Iterator[LaidInput]:
                 output=artifact.output,
                 path=artifact.path,
                 digest=artifact.digest,
+                many=_may_be_many(ctx, wanted),
             )
+
+
+def _may_be_many(ctx: StageContext, wanted: NodeInput) -> bool:
+    """Say whether an input's form is a directory: by what is declared, never by what there is."""
+    if wanted.output is None:
+        return True
+    source = ctx.run.node(wanted.node)
+    return any(each.name == wanted.output and each.collect is not None for each in source.outputs)
 
 
 def _matching(wanted: NodeInput, frozen: AttemptState) -> Iterator[FrozenArtifact]:

@@ -5,7 +5,7 @@ files cannot be named: the lists are made from the ledger alone.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fusiond.domain.artifacts import FrozenArtifact
@@ -24,6 +24,8 @@ from fusiond.ports.snapshots import Document
 from fusiond.ports.workspace import CodeEntry, Revision
 
 _CHUNK = 1_000
+KEPT_INDEXES = 32
+"""How many runs' lists of outputs stay in memory."""
 
 DOCUMENTS = {"@manifest": Document.MANIFEST, "@summary": Document.SUMMARY}
 """Names under which the documents of a version are read beside its artifacts."""
@@ -39,25 +41,46 @@ class Log:
     output: OutputRef | None
 
 
+@dataclass(slots=True)
+class LogIndex:
+    """The outputs of a run as of one position of its ledger; only what is new is read again."""
+
+    after: int = 0
+    turns: dict[tuple[NodeId, AttemptNumber], int] = field(default_factory=dict)
+    found: dict[tuple[NodeId, AttemptNumber, str], Log] = field(default_factory=dict)
+
+    def take(self, step: Step) -> None:
+        """Take the next step; one that was taken already changes nothing."""
+        if step.seq != self.after + 1:
+            return
+        self.after = step.seq
+        log = _log_of(step, self.turns)
+        if log is not None:
+            self.found[log.node, log.attempt, log.what] = log
+
+
 class Inspection:
     """Everything that can be read of a run."""
 
     def __init__(self, services: Services, runs: Runs) -> None:
         self._services = services
         self._runs = runs
+        self._indexed: dict[RunId, LogIndex] = {}
 
     async def logs(
         self, tenant: TenantId, run: RunId, node: NodeId | None, attempt: AttemptNumber | None
     ) -> Sequence[Log]:
         """List outputs in the order in which they began."""
-        found: dict[tuple[NodeId, AttemptNumber, str], Log] = {}
-        turns: dict[tuple[NodeId, AttemptNumber], int] = {}
-        async for step in self._steps(tenant, run):
-            log = _log_of(step, turns)
-            if log is None or node not in (None, log.node) or attempt not in (None, log.attempt):
-                continue
-            found[log.node, log.attempt, log.what] = log
-        return list(found.values())
+        index = self._indexed.pop(run, None) or LogIndex()
+        # Kept in order of use; a follower asks again and again while the run grows.
+        self._indexed[run] = index
+        while len(self._indexed) > KEPT_INDEXES:
+            del self._indexed[next(iter(self._indexed))]
+        async for step in self._steps(tenant, run, index.after):
+            index.take(step)
+        return [
+            log for log in index.found.values() if node in (None, log.node) and attempt in (None, log.attempt)
+        ]
 
     async def log_page(
         self,
@@ -185,9 +208,8 @@ class Inspection:
             raise InvalidError(f"{node} was frozen without a revision")
         return Revision(commit=latest.commit, tree=latest.tree)
 
-    async def _steps(self, tenant: TenantId, run: RunId) -> AsyncIterator[Step]:
+    async def _steps(self, tenant: TenantId, run: RunId, after: int) -> AsyncIterator[Step]:
         await self._runs.state(tenant, run)
-        after = 0
         while True:
             steps = await self._services.ledger.read(run, after_seq=after, limit=_CHUNK)
             for step in steps:

@@ -1,7 +1,7 @@
 """Frozen versions laid as an attempt's inputs.
 
 Owns the form of the inputs directory: `<name>` is a file where an input is one
-artifact and a directory of artifacts under their own paths where it is several;
+artifact and a directory of artifacts under their own paths where it may be several;
 `inputs.json` says what everything is. Copies, never links: a link would let an
 attempt write into a frozen version.
 """
@@ -67,7 +67,8 @@ def _places(inputs: Sequence[LaidInput]) -> list[str]:
     for each in inputs:
         if not is_name(each.name) or problem_with(each.path) is not None:
             raise InvalidError(f"input {each.name!r} of {each.path!r}", expected="recorded, judged names")
-        places.append(each.name if uses[each.name] == 1 else f"{each.name}/{each.path}")
+        alone = uses[each.name] == 1 and not each.many
+        places.append(each.name if alone else f"{each.name}/{each.path}")
     return places
 
 

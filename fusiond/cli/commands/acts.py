@@ -23,7 +23,7 @@ def cancel(run: str, reason: str, as_json: bool) -> int:
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", default="@last")
 @click.option("--add-wall-clock", default=None, metavar="TIME", help="Such as 30m; added to the limit.")
 @click.option("--add-tokens", default=0, type=click.IntRange(0), help="Added to the limit.")
 @click.option("--add-cost", default=None, metavar="USD", help="Such as 2.00; added to the limit.")
@@ -68,6 +68,8 @@ def merge(run: str, as_json: bool) -> int:
         for path in conflicts:
             print_line(f"conflict in {safe(path)}")
         click.echo("nothing was merged; your branch has moved on in the same places", err=True)
+    elif reply.get("before") == reply.get("after"):
+        print_line(f"{safe(reply.get('ref'))}: nothing to merge, it has the result already")
     else:
         how = "fast-forward" if reply.get("fast_forward") else "merge commit"
         before, after = as_text(reply.get("before")), as_text(reply.get("after"))

@@ -92,6 +92,8 @@ def save_artifact(where: str, name: str, target: Path, force: bool) -> int:
     """Save one artifact as the file TARGET; an existing file is kept unless --force."""
     if target.exists() and not force:
         raise InvalidError(f"{target} exists", cure="give another name, or --force")
+    if not target.parent.is_dir():
+        raise InvalidError(f"no directory {target.parent}", cure="make it first")
     fresh = target.with_name(f".{target.name}.{os.getpid()}.part")
     size = 0
     try:

@@ -66,7 +66,11 @@ class BlockReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaidInput:
-    """One frozen artifact laid as an input of an attempt; these are its parents."""
+    """One frozen artifact laid as an input of an attempt; these are its parents.
+
+    `many` says that the input may be several artifacts, so that it is laid as a
+    directory however many there are.
+    """
 
     name: str
     node: NodeId
@@ -74,6 +78,7 @@ class LaidInput:
     output: OutputName | None
     path: str
     digest: Digest
+    many: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,13 +55,22 @@ async def perform_turn(ctx: StageContext, effect: RunTurn) -> None:
         name=f"turn-{effect.turn}",
         command=work.run,
         network=ctx.node.network,
-        timeout_us=ctx.node.timeout_us or ctx.run.started.limits.wall_clock_us,
+        timeout_us=_timeout_us(ctx),
         output_cap_bytes=OUTPUT_CAP_BYTES,
         feedback=feedback,
     )
     async with hinting(ctx, laid):
         launched = await launch(ctx.run, ctx.node, ctx.attempt_id(effect.attempt), laid, order, ctx.cancel)
     await ctx.record(effect.attempt, _returned(effect, launched))
+
+
+def _timeout_us(ctx: StageContext) -> int:
+    """Return the command's time limit: its own, else the run's wall clock as people widened it."""
+    frozen, widened = ctx.run.started.limits, ctx.run.state.limits
+    own = ctx.node.timeout_us
+    if own is not None and own != frozen.wall_clock_us:
+        return own
+    return (widened or frozen).wall_clock_us
 
 
 def _returned(effect: RunTurn, launched: Launched) -> ToolReturned:

@@ -7,6 +7,7 @@ same worktree (`engine.md`, Failure boundaries).
 
 from dataclasses import replace
 
+from fusiond.domain.artifacts import ContractProblem
 from fusiond.domain.effects import FreezeAttempt
 from fusiond.domain.errors import StorageError
 from fusiond.domain.steps.attempt import (
@@ -21,6 +22,7 @@ from fusiond.execution.freezing import (
     freeze_request,
     nested_problems,
     problems_report,
+    recorded_tree,
     verification_of,
 )
 from fusiond.execution.perform.prepare import relaid
@@ -45,8 +47,11 @@ async def perform_freeze(ctx: StageContext, effect: FreezeAttempt) -> None:
 
 async def _freeze(ctx: StageContext, effect: FreezeAttempt, laid: LaidTree) -> None:
     services, attempt = ctx.services, ctx.attempt_id(effect.attempt)
-    snapshot = await services.workspace.snapshot(attempt)
-    committed = await services.workspace.commit(attempt, snapshot.tree, f"{attempt}")
+    snapshot = await recorded_tree(ctx, effect.attempt)
+    if isinstance(snapshot, ContractProblem):
+        await _record_unrecordable(ctx, effect, snapshot)
+        return
+    committed = await services.workspace.commit(attempt, snapshot.tree, _message(ctx, effect))
     staged = await services.snapshots.stage(
         freeze_request(ctx, effect.attempt, laid, changes_of(ctx, committed))
     )
@@ -62,6 +67,25 @@ async def _freeze(ctx: StageContext, effect: FreezeAttempt, laid: LaidTree) -> N
         await services.snapshots.drop(staged)
         return
     await _record_frozen(ctx, effect, staged, committed)
+
+
+def _message(ctx: StageContext, effect: FreezeAttempt) -> str:
+    """Return the commit message of an attempt's revision."""
+    return f"{ctx.node.id}: attempt {effect.attempt} of flow {ctx.run.started.flow}\n\nFusion run {ctx.run.chain.run}"
+
+
+async def _record_unrecordable(ctx: StageContext, effect: FreezeAttempt, problem: ContractProblem) -> None:
+    """Record that a gate left a worktree that is no revision."""
+    tree, outputs = ctx.attempt.tree, ctx.attempt.outputs
+    assert tree is not None, "a freeze follows a recorded revision"
+    assert outputs is not None, "a freeze follows a recorded revision"
+    report = await ctx.services.content.put(ctx.run.chain.run, problems_report([problem]))
+    await ctx.record(
+        effect.attempt,
+        ArtifactsValidated(
+            round=effect.round, problems=(problem.code,), tree=tree, outputs=outputs, report=report
+        ),
+    )
 
 
 async def _record_validation(

@@ -1,5 +1,6 @@
 """Performs RecordRevision, RunGate and RequestRerun."""
 
+from fusiond.domain.artifacts import ContractProblem
 from fusiond.domain.decide_attempt import describe
 from fusiond.domain.effects import RecordRevision, RequestRerun, RunGate
 from fusiond.domain.gates import ProcessOutcome
@@ -14,7 +15,7 @@ from fusiond.execution.feedback import (
     output_text,
     problems_feedback,
 )
-from fusiond.execution.freezing import freeze_request, nested_problems
+from fusiond.execution.freezing import freeze_request, nested_problems, recorded_tree
 from fusiond.execution.launching import Order, launch
 from fusiond.execution.perform.prepare import relaid
 
@@ -24,11 +25,38 @@ async def perform_revision(ctx: StageContext, effect: RecordRevision) -> None:
     laid = await _laid_or_lost(ctx, effect.attempt)
     if laid is None:
         return
-    snapshot = await ctx.services.workspace.snapshot(ctx.attempt_id(effect.attempt))
+    snapshot = await recorded_tree(ctx, effect.attempt)
+    if isinstance(snapshot, ContractProblem):
+        await _record_unrecordable(ctx, effect.attempt, snapshot)
+        return
     checked = await ctx.services.snapshots.check(freeze_request(ctx, effect.attempt, laid, ()))
     await ctx.record(
         effect.attempt,
         RevisionRecorded(round=effect.round, tree=snapshot.tree, outputs=checked.outputs),
+    )
+
+
+async def _record_unrecordable(ctx: StageContext, number: AttemptNumber, problem: ContractProblem) -> None:
+    """Send back a worktree that is no revision, or fail the attempt when no rerun is left.
+
+    There is no tree to judge, so no gate round begins.
+    """
+    limit, spent = ctx.run.started.limits.repair_reruns, ctx.attempt.reruns
+    if spent >= limit:
+        detail = f"contract not met: {problem.code}: {problem.found}"
+        await ctx.record(number, AttemptFailed(reason=AttemptFailure.CONTRACT_UNMET, detail=detail))
+        return
+    body = feedback_bytes([problems_feedback([problem])], limit - spent - 1)
+    feedback = await ctx.services.content.put(ctx.run.chain.run, body)
+    await ctx.record(
+        number,
+        RerunRequested(
+            number=spent + 1,
+            cause=RerunCause.CONTRACT,
+            gate=None,
+            problems=(problem.code,),
+            feedback=feedback,
+        ),
     )
 
 
@@ -106,8 +134,9 @@ async def _gate_part(ctx: StageContext) -> list[str]:
 
 async def _contract_part(ctx: StageContext, effect: RequestRerun, laid: LaidTree) -> list[str]:
     checked = await ctx.services.snapshots.check(freeze_request(ctx, effect.attempt, laid, ()))
-    snapshot = await ctx.services.workspace.snapshot(ctx.attempt_id(effect.attempt))
-    problems = (*checked.problems, *nested_problems(snapshot))
+    snapshot = await recorded_tree(ctx, effect.attempt)
+    of_tree = (snapshot,) if isinstance(snapshot, ContractProblem) else nested_problems(snapshot)
+    problems = (*checked.problems, *of_tree)
     return [problems_feedback(problems)] if problems else []
 
 

@@ -81,6 +81,7 @@ ATTEMPT_ROWS: dict[str, dict[str, str]] = {
         "violation_recorded": "turn",
         "tool_called": "calling",
         "revision_recorded": "judging",
+        "rerun_requested": "ready",
         "attempt_failed": "failed",
     },
     "calling": {
