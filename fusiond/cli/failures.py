@@ -85,6 +85,13 @@ def run_guarded(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _detach_streams()
         return 128 + signal.SIGPIPE
+    except Exception as error:
+        # The boundary of the process: 1 would say that a run failed.
+        import traceback
+
+        traceback.print_exception(error)
+        say("fusion: internal error; please report it with the lines above")
+        return INTERNAL
     return outcome if isinstance(outcome, int) else OK
 
 

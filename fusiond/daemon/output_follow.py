@@ -123,7 +123,8 @@ class OutputFollow:
                     data=page.data,
                 )
             )
-        self._offsets[stream] = page.offset + len(page.data)
+        # Never back: between its last byte and its record an output cannot be read for a moment.
+        self._offsets[stream] = max(offset, page.offset + len(page.data))
         await self._outlet.drained()
         return self._offsets[stream] > offset
 

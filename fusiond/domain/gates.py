@@ -49,7 +49,10 @@ def judge(result: LaunchResult) -> ProcessOutcome:
     """Return the outcome of a process from the launcher's raw facts."""
     match result.end:
         case LaunchEnd.EXITED:
-            return _EXITS.get(result.exit_code or 0, ProcessOutcome.FAILED)
+            if result.exit_code is None:
+                # An end whose status nobody knows is never a pass.
+                return ProcessOutcome.SANDBOX_FAILURE
+            return _EXITS.get(result.exit_code, ProcessOutcome.FAILED)
         case LaunchEnd.SIGNALLED:
             return ProcessOutcome.SIGNALLED
         case LaunchEnd.TIMED_OUT:

@@ -6,7 +6,8 @@ a driver can be dropped at any moment and another can go on.
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from fusiond.domain.decide import ceiling, decide, wall_clock_left_us
@@ -19,6 +20,8 @@ from fusiond.domain.effects import (
     FreezeAttempt,
     ParkRun,
     PrepareAttempt,
+    RunGate,
+    RunTurn,
     StageEffect,
 )
 from fusiond.domain.errors import ConflictError, FencedError, FusionError, IllegalStepError, StorageError
@@ -38,6 +41,9 @@ BACKOFF_S = (0.1, 0.5, 2.0, 5.0)
 
 MAX_REFUSALS = 50
 """Refusals in a row, without one success, after which the driver ends visibly."""
+
+_WORKING = (PrepareAttempt, RunTurn, RunGate, FreezeAttempt)
+"""Effects that run processes or move bytes, and so take one of the daemon's slots."""
 
 _ENDING = (FreezeAttempt, FailAttempt, FinishStage, PrepareAttempt, CloseUnknown)
 """Effects after which an attempt may be over, so that its directories go."""
@@ -130,7 +136,9 @@ class RunDriver:
 
     async def _perform(self, effect: StageEffect, cancel: asyncio.Event) -> None:
         try:
-            async with self._slots:
+            async with self._slot(effect, cancel) as granted:
+                if not granted:
+                    return
                 lease = await self._claim(effect.node)
                 await perform(self._run, effect, lease, cancel, self._locks)
             self._refusals = 0
@@ -146,7 +154,29 @@ class RunDriver:
         except StorageError as error:
             await self._back_off(error)
         if isinstance(effect, _ENDING):
-            await self._tidy(effect.node)
+            await self._tidied(effect.node)
+
+    @asynccontextmanager
+    async def _slot(self, effect: StageEffect, cancel: asyncio.Event) -> AsyncIterator[bool]:
+        """Hold one of the daemon's slots for an effect that works; False when it was cancelled waiting.
+
+        What only records needs none: a cancellation must not wait for other runs' commands.
+        """
+        if not isinstance(effect, _WORKING):
+            yield True
+            return
+        acquiring = asyncio.ensure_future(self._slots.acquire())
+        stopping = asyncio.ensure_future(cancel.wait())
+        await asyncio.wait((acquiring, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not acquiring.done():
+            acquiring.cancel()
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            self._slots.release()
 
     async def _claim(self, node: NodeId) -> Lease:
         services = self._run.services
@@ -195,6 +225,14 @@ class RunDriver:
         logger.error("the ledger refused", extra=facts(run=self._run.chain.run, why=error.sentence()))
         await asyncio.sleep(wait_s)
 
+    async def _tidied(self, node: NodeId) -> None:
+        """Tidy up; what cannot be removed now is swept at the next start and harms nobody."""
+        try:
+            await self._tidy(node)
+        except (FusionError, OSError) as error:
+            why = error.sentence() if isinstance(error, FusionError) else str(error)
+            logger.warning("not tidied", extra=facts(run=self._run.chain.run, node=node, why=why))
+
     async def _tidy(self, node: NodeId) -> None:
         """Remove the directories of attempts that are over; their record is on disk."""
         for attempt in self._run.stage(node).attempts:
@@ -222,7 +260,7 @@ class RunDriver:
         left = wall_clock_left_us(self._run.state, self._run.services.clock.now_us())
         if left:
             timeouts.append(left)
-        if self._idle() or (left == 0 and not self._busy):
+        if self._idle() or (left == 0 and not self._busy and not self._foreign):
             return
         try:
             async with asyncio.timeout(max(0, min(timeouts)) / 1_000_000 if timeouts else None):
@@ -240,6 +278,10 @@ class RunDriver:
         self._busy.clear()
 
     async def _release(self) -> None:
-        for lease in self._leases.values():
-            await self._run.services.queue.release(lease)
+        try:
+            for lease in self._leases.values():
+                await self._run.services.queue.release(lease)
+        except StorageError as error:
+            # An unreleased lease expires by itself.
+            logger.warning("leases stay", extra=facts(run=self._run.chain.run, why=error.sentence()))
         self._leases.clear()

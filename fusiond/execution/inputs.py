@@ -8,6 +8,7 @@ from pathlib import Path
 from fusiond.codec.canonical import canonical
 from fusiond.codec.records import unstructure
 from fusiond.domain.artifacts import FrozenArtifact
+from fusiond.domain.errors import StorageError
 from fusiond.domain.flow import NodeInput
 from fusiond.domain.paths import glob_matches
 from fusiond.domain.state import AttemptState
@@ -79,11 +80,16 @@ async def write_feedback(places: AttemptPlaces, name: str, body: bytes) -> None:
 
 def _write_all(directory: Path, bodies: list[tuple[str, bytes]]) -> None:
     # The directories are the supervisor's own: no process of an attempt can write there.
-    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-    for name, body in bodies:
-        target, fresh = directory / name, directory / f".{name}.new"
-        fresh.unlink(missing_ok=True)
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o444)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(body)
-        fresh.replace(target)
+    try:
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        for name, body in bodies:
+            target, fresh = directory / name, directory / f".{name}.new"
+            fresh.unlink(missing_ok=True)
+            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o444)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(body)
+            fresh.replace(target)
+    except OSError as error:
+        raise StorageError(
+            f"cannot lay {directory.name}: {error.strerror}", cure="free disk space"
+        ) from error

@@ -14,6 +14,7 @@ from fusiond.domain.ids import AttemptId, AttemptNumber, NodeId, RunId, StageId,
 from fusiond.domain.state import AttemptState, RunState
 from fusiond.domain.steps.attempt import AttemptFailed
 from fusiond.domain.steps.judgement import UnitGateFinished, UnitGateStarted
+from fusiond.domain.steps.kinds import StepKind
 from fusiond.domain.steps.record import Step
 from fusiond.domain.steps.turn import OutputRef, ToolCalled, ToolReturned, TurnStarted
 from fusiond.domain.transitions import AttemptPhase
@@ -26,6 +27,13 @@ from fusiond.ports.workspace import CodeEntry, Revision
 _CHUNK = 1_000
 KEPT_INDEXES = 32
 """How many runs' lists of outputs stay in memory."""
+
+_ENDS = (
+    StepKind.TOOL_RETURNED,
+    StepKind.UNIT_GATE_FINISHED,
+    StepKind.EFFECT_UNKNOWN,
+    StepKind.ATTEMPT_FAILED,
+)
 
 DOCUMENTS = {"@manifest": Document.MANIFEST, "@summary": Document.SUMMARY}
 """Names under which the documents of a version are read beside its artifacts."""
@@ -57,6 +65,11 @@ class LogIndex:
         log = _log_of(step, self.turns)
         if log is not None:
             self.found[log.node, log.attempt, log.what] = log
+        elif step.kind in _ENDS and step.node is not None and step.attempt is not None:
+            # What ended without output to keep is no output any more, and not a live one.
+            for key, known in list(self.found.items()):
+                if key[:2] == (step.node, step.attempt) and known.output is None:
+                    del self.found[key]
 
 
 class Inspection:
@@ -111,7 +124,7 @@ class Inspection:
                 stream.seek(min(offset, total))
                 return Page(offset=min(offset, total), total=total, data=stream.read(limit))
         except FileNotFoundError:
-            return Page(offset=0, total=0, data=b"")
+            return Page(offset=offset, total=offset, data=b"")
 
     async def artifacts(
         self, tenant: TenantId, run: RunId, node: NodeId | None, attempt: AttemptNumber | None

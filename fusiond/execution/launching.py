@@ -1,7 +1,10 @@
 """From a node's command, gate or setup to a launch and its recorded output."""
 
+import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 
+from fusiond.domain.errors import StorageError
 from fusiond.domain.flow import Node
 from fusiond.domain.gates import ProcessOutcome, judge
 from fusiond.domain.ids import AttemptId
@@ -12,6 +15,8 @@ from fusiond.execution.environment import Surroundings, mounts_of, surroundings
 from fusiond.ports.launcher import CancelSignal
 
 SHELL = "/bin/sh"
+FULL_DISK = "storage:"
+"""How the launcher begins the detail of a failure that is the disk's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +62,12 @@ async def launch(
         marker=f"{services.settings.workspace}/{attempt}",
         output_cap_bytes=order.output_cap_bytes,
     )
+    # A log that an interrupted launch of the same name left would refuse this one.
+    await asyncio.to_thread(Path(log).unlink, missing_ok=True)
     result = await services.launcher.launch(spec, cancel)
+    if result.end is LaunchEnd.SANDBOX_FAILURE and result.detail.startswith(FULL_DISK):
+        await asyncio.to_thread(Path(log).unlink, missing_ok=True)
+        raise StorageError(result.detail.removeprefix(FULL_DISK).strip(), cure="free disk space")
     output = None
     if result.end is not LaunchEnd.SANDBOX_FAILURE or result.output_bytes:
         output = await services.content.adopt(run.chain.run, log, result.hole)

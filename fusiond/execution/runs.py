@@ -6,7 +6,7 @@ holds the human acts: cancel and resume. It owns no rule; rules are in `domain`.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 
 from fusiond.codec.canonical import parse_json
@@ -65,7 +65,9 @@ class Runs:
         self._driven: dict[RunId, Driven] = {}
         self._summaries: dict[RunId, RunSummary] = {}
         self._broken: dict[RunId, str] = {}
-        self._parking: set[asyncio.Task[None]] = set()
+        self._following_up: set[asyncio.Task[None]] = set()
+        self._run_locks: dict[RunId, asyncio.Lock] = {}
+        self._draining = False
 
     @property
     def broken(self) -> dict[RunId, str]:
@@ -95,16 +97,22 @@ class Runs:
 
     async def drive(self, chain: RunChain) -> None:
         """Start driving a run, unless it is driven already, over, or parked."""
+        async with self._lock_of(chain.run):
+            # Two chains of one run would each think the other's steps foreign.
+            await self._drive(self._chains.setdefault(chain.run, chain))
+
+    async def _drive(self, chain: RunChain) -> None:
+        await chain.load()
         state = chain.state
         if chain.run in self._driven or state.phase.over or state.phase is RunPhase.PARKED:
             return
-        self._chains[chain.run] = chain
         try:
             context = await self._context(chain)
         except FusionError as error:
             # One run that cannot be read must not keep the others from going on.
             self._broken[chain.run] = error.sentence()
             logger.exception("run cannot go on", extra=facts(run=chain.run, why=error.sentence()))
+            await self._park(chain.run, ParkReason.CONTENT_MISSING, error.sentence())
             return
         driver = RunDriver(context, self._locks, self._slots)
         task = asyncio.create_task(driver.drive(), name=f"drive {chain.run}")
@@ -113,21 +121,35 @@ class Runs:
         task.add_done_callback(lambda done: self._ended(chain.run, done))
 
     def _ended(self, run: RunId, task: asyncio.Task[None]) -> None:
-        self._driven.pop(run, None)
+        if run in self._driven and self._driven[run].task is task:
+            del self._driven[run]
         if task.cancelled():
             return
         error = task.exception()
-        if error is not None:
+        if error is None:
+            self._follow_up(run)
+        else:
             why = f"internal error: {type(error).__name__}: {error}"
             self._broken[run] = why
             logger.error("driver ended", extra=facts(run=run), exc_info=error)
-            parking = asyncio.create_task(self._park_broken(run, why), name=f"park {run}")
-            self._parking.add(parking)
-            parking.add_done_callback(self._parking.discard)
+            self._afterwards(self._park(run, ParkReason.INTERNAL_ERROR, why))
 
-    async def _park_broken(self, run: RunId, why: str) -> None:
+    def _follow_up(self, run: RunId) -> None:
+        """Drive again a run that was resumed or cancelled while its driver was leaving."""
+        chain = self._chains.get(run)
+        if self._draining or chain is None:
+            return
+        if not chain.state.phase.over and chain.state.phase is not RunPhase.PARKED:
+            self._afterwards(self.drive(chain))
+
+    def _afterwards(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._following_up.add(task)
+        task.add_done_callback(self._following_up.discard)
+
+    async def _park(self, run: RunId, reason: ParkReason, why: str) -> None:
         """Record that nobody drives a run any more, so that whoever follows it does not wait for ever."""
-        parked = RunParked(reason=ParkReason.INTERNAL_ERROR, detail=why)
+        parked = RunParked(reason=reason, detail=why)
         try:
             await self._chains[run].append([NewStep(payload=parked, at_us=self._services.clock.now_us())])
         except FusionError as error:
@@ -135,13 +157,14 @@ class Runs:
 
     async def drain(self) -> None:
         """End what runs, recording it as ended by us, and stop driving."""
+        self._draining = True
         driven = list(self._driven.values())
         for each in driven:
             each.driver.drain()
         if driven:
             await asyncio.wait([each.task for each in driven])
-        if self._parking:
-            await asyncio.wait(self._parking)
+        if self._following_up:
+            await asyncio.wait(self._following_up)
 
     def hints(self, run: RunId) -> dict[NodeId, str]:
         """Return what running attempts' manifests still lack, by node."""
@@ -150,16 +173,22 @@ class Runs:
 
     async def chain(self, tenant: TenantId, run: RunId) -> RunChain:
         """Return a run's chain, folded. NotFoundError also for another tenant's run."""
-        chain = self._chains.get(run)
-        if chain is None:
-            chain = RunChain(self._services.ledger, self._services.on_append, run)
-            await chain.load()
-            self._keep(chain)
+        async with self._lock_of(run):
+            chain = self._chains.get(run)
+            if chain is None:
+                chain = RunChain(self._services.ledger, self._services.on_append, run)
+                await chain.load()
+                self._keep(chain)
         started = chain.state.started
         if started is None or started.tenant != tenant:
             self._chains.pop(run, None)
             raise NotFoundError(f"no run {run} for tenant {tenant}", cure="`fusion ls` lists runs")
         return chain
+
+    def _lock_of(self, run: RunId) -> asyncio.Lock:
+        if len(self._run_locks) > 16 * KEPT_CHAINS:
+            self._run_locks = {each: lock for each, lock in self._run_locks.items() if lock.locked()}
+        return self._run_locks.setdefault(run, asyncio.Lock())
 
     def _keep(self, chain: RunChain) -> None:
         idle = [run for run in self._chains if run not in self._driven]
@@ -173,6 +202,8 @@ class Runs:
 
     async def resolve(self, tenant: TenantId, name: str) -> RunId:
         """Return the run that `name` means: an id, a unique prefix of one, or `@last`."""
+        if name in self._chains:
+            return (await self.chain(tenant, RunId(name))).run
         rows = await self._services.ledger.runs(tenant, open_only=False, limit=1_000_000)
         if name == NEWEST:
             if not rows:
@@ -204,6 +235,7 @@ class Runs:
         chain = await self.chain(tenant, run)
         phase = chain.state.phase
         if phase is RunPhase.CANCELLING:
+            await self.drive(chain)
             return
         if phase.over:
             raise RefusedError(f"run {run} is {chain.state.outcome} already")

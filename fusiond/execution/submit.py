@@ -9,14 +9,15 @@ anything is recorded.
 import asyncio
 from dataclasses import dataclass, replace
 
+from fusiond.codec.canonical import parse_json
 from fusiond.codec.flowfile.pin import FileRole, NamedFile, Pinning, pin
 from fusiond.codec.flowfile.plan_hash import plan_bytes, plan_hash
 from fusiond.codec.flowfile.problems import FlowProblem
 from fusiond.codec.flowfile.read import FlowReading, read_flow
 from fusiond.codec.flowfile.render import problem_lines
 from fusiond.domain.digest import ContentRef, Digest, digest_fields, ref_of
-from fusiond.domain.errors import ConflictError, FusionError, InvalidError, NotFoundError, UnsupportedError
-from fusiond.domain.flow import Flow, NodeKind, ResolvedFlow, RunMode
+from fusiond.domain.errors import ConflictError, FusionError, InvalidError, UnsupportedError
+from fusiond.domain.flow import Flow, FlowInput, InputType, NodeKind, ResolvedFlow, RunMode
 from fusiond.domain.ids import RUN_ID_RANDOM_BITS, RunId, TenantId, make_run_id
 from fusiond.domain.plan import plan_stages, resolve
 from fusiond.domain.steps.record import NewStep
@@ -83,6 +84,9 @@ async def submit(services: Services, asked: Submission) -> RunChain:
         UnsupportedError: something this version does not run.
         RefusedError: the checkout cannot be a base as it is.
     """
+    earlier = await _earlier(services, asked)
+    if earlier is not None:
+        return earlier
     reading = await _read(services, asked)
     base = await services.workspace.resolve_base(
         asked.revision,
@@ -144,7 +148,7 @@ async def _pin(services: Services, asked: Submission, reading: FlowReading, base
     return _Pinned(
         plan=plan,
         contents=pinning.contents,
-        inputs=await asyncio.to_thread(_inputs, plan.flow, asked),
+        inputs=await asyncio.to_thread(_inputs, services, plan.flow, asked),
         datasets=await asyncio.to_thread(_datasets, services, plan.flow),
     )
 
@@ -168,7 +172,7 @@ async def _from_base(services: Services, base: Revision, path: str) -> bytes:
             return bytes(body)
 
 
-def _inputs(flow: Flow, asked: Submission) -> tuple[tuple[str, bytes], ...]:
+def _inputs(services: Services, flow: Flow, asked: Submission) -> tuple[tuple[str, bytes], ...]:
     given = dict(asked.inputs)
     known = {each.name for each in flow.inputs}
     problems = [f"{name}: the flow has no such input" for name in given if name not in known]
@@ -180,7 +184,7 @@ def _inputs(flow: Flow, asked: Submission) -> tuple[tuple[str, bytes], ...]:
                 problems.append(f"{each.name}: required; give it with -i {each.name}=…")
             continue
         try:
-            values.append((each.name, read_input(text) if each.type == "file" else text.encode()))
+            values.append((each.name, _value(services, each, text, given=each.name in given)))
         except FusionError as error:
             problems.append(f"{each.name}: {error.sentence()}")
     if problems:
@@ -190,6 +194,16 @@ def _inputs(flow: Flow, asked: Submission) -> tuple[tuple[str, bytes], ...]:
             fields={"problems": "\n".join(problems)},
         )
     return tuple(values)
+
+
+def _value(services: Services, declared: FlowInput, text: str, *, given: bool) -> bytes:
+    """Return an input's bytes: as given, or from the file that a default names."""
+    if declared.type is InputType.FILE and not given:
+        return read_inside(services.settings.root, text)
+    body = text.encode()
+    if declared.type is InputType.JSON:
+        parse_json(body, max_bytes=len(body) + 1, max_depth=64)
+    return body
 
 
 def _datasets(services: Services, flow: Flow) -> tuple[tuple[str, Digest], ...]:
@@ -232,26 +246,32 @@ async def _start(
         payload=started,
         at_us=services.clock.now_us(),
         refs=tuple(dict.fromkeys((*refs_of(started), *bodies))),
-        idempotency_key=digest_fields("fusion.submit.v1", (asked.tenant.encode(), asked.key.encode())),
+        idempotency_key=_key(asked),
     )
     chain = RunChain(services.ledger, services.on_append, run)
     small = [body for body in bodies.values() if len(body) <= SMALL_BYTES]
     try:
         await chain.append([step], content=small)
-    except ConflictError as error:
-        return await _earlier(services, error)
+    except ConflictError:
+        # The same request came twice at once, and the other one was first.
+        earlier = await _earlier(services, asked)
+        if earlier is None:
+            raise
+        return earlier
     return chain
 
 
-async def _earlier(services: Services, error: ConflictError) -> RunChain:
+def _key(asked: Submission) -> Digest:
+    return digest_fields("fusion.submit.v1", (asked.tenant.encode(), asked.key.encode()))
+
+
+async def _earlier(services: Services, asked: Submission) -> RunChain | None:
     """Return the run that the same key started before: a repeated request is one act."""
-    run = error.fields.get("run_of_key")
+    run = await services.ledger.run_of_key(_key(asked))
     if run is None:
-        raise error
-    chain = RunChain(services.ledger, services.on_append, RunId(run))
+        return None
+    chain = RunChain(services.ledger, services.on_append, run)
     await chain.load()
-    if chain.state.started is None:
-        raise NotFoundError(f"run {run} of this key has not started") from error
     return chain
 
 

@@ -1,11 +1,12 @@
 """The invariant: one effect is performed under its stage's lease, and ends in steps.
 
 `perform` is the only place that turns an effect of `decide` into doing. It
-claims the stage, keeps the lease alive meanwhile, and stops at once when the
-lease is lost. Loading, folding and deciding are the driver's.
+keeps the stage's lease alive meanwhile, and stops at once when the lease is
+lost. Claiming, loading, folding and deciding are the driver's.
 """
 
 import asyncio
+import logging
 from typing import assert_never
 
 from fusiond.domain.effects import (
@@ -20,15 +21,18 @@ from fusiond.domain.effects import (
     RunTurn,
     StageEffect,
 )
-from fusiond.domain.errors import FencedError
+from fusiond.domain.errors import FencedError, StorageError
 from fusiond.domain.leases import Fence, Lease
 from fusiond.execution.context import RunContext, StageContext
+from fusiond.execution.logged import facts
 from fusiond.execution.perform.command import perform_close_unknown, perform_turn
 from fusiond.execution.perform.finish import perform_fail, perform_finish_stage
 from fusiond.execution.perform.freeze import perform_freeze
 from fusiond.execution.perform.judge import perform_gate, perform_rerun, perform_revision
 from fusiond.execution.perform.prepare import perform_prepare
 from fusiond.execution.setup import SetupLocks
+
+logger = logging.getLogger(__name__)
 
 RENEWALS_PER_TTL = 3
 """A lease is renewed this often within its time to live, so one late renewal costs nothing."""
@@ -78,6 +82,9 @@ async def _renew(ctx: StageContext, lease: Lease) -> None:
         except FencedError:
             ctx.cancel.set()
             raise
+        except StorageError as error:
+            # Whoever takes the lease meanwhile fences this worker off.
+            logger.warning("lease not renewed", extra=facts(node=ctx.node.id, why=error.sentence()))
 
 
 async def _dispatch(ctx: StageContext, effect: StageEffect, locks: SetupLocks) -> None:

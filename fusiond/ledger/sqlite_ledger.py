@@ -125,6 +125,11 @@ class SqliteLedger:
         rows = await self._fetch(_OPEN_RUNS if open_only else _RUNS, (tenant, limit))
         return [_run_row(row) for row in rows]
 
+    async def run_of_key(self, key: Digest) -> RunId | None:
+        """See the port."""
+        rows = await self._fetch("SELECT run_id FROM steps WHERE idempotency_key = ?", (key,))
+        return RunId(rows[0][0]) if rows else None
+
     async def head(self) -> int:
         """See the port."""
         rows = await self._fetch("SELECT coalesce(max(position), 0) FROM steps", ())

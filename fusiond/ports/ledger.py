@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from fusiond.domain.digest import ContentRef
+from fusiond.domain.digest import ContentRef, Digest
 from fusiond.domain.ids import NodeId, RunId, TenantId, WorkerId
 from fusiond.domain.leases import Fence, Lease
 from fusiond.domain.steps.kinds import StepKind
@@ -97,6 +97,10 @@ class Ledger(Protocol):
 
     async def runs(self, tenant: TenantId | None, *, open_only: bool, limit: int) -> Sequence[RunRow]:
         """List runs, newest first. `tenant` None is for the daemon itself."""
+        ...
+
+    async def run_of_key(self, key: Digest) -> RunId | None:
+        """Return the run in which an idempotency key is on record."""
         ...
 
     async def head(self) -> int:

@@ -48,6 +48,8 @@ def crash(example: Example, point: tuple[str, int], expected: Ending) -> list[st
         before = fingerprint(ground.repository)
         after = _run(ground, example, deadly, Plan(ground.place / "later.log"))
         found = complaints(ground, after, expected)
+        if deadly.log.read_text().splitlines()[-1] != f"{point[0]}\t{point[1]}":
+            found.append("the daemon did not die at the point: nothing was tried")
         if fingerprint(ground.repository) != before:
             found.append("the user's checkout or .git changed")
     return [f"crash at {point[0]} #{point[1]}: {each}" for each in found]

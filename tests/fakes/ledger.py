@@ -165,6 +165,12 @@ class MemoryLedger:
             finished=any(step.kind is StepKind.RUN_FINISHED for step in steps),
         )
 
+    async def run_of_key(self, key: Digest) -> RunId | None:
+        return next((step.run for step in self._steps_of_all() if step.idempotency_key == key), None)
+
+    def _steps_of_all(self) -> list[Step]:
+        return [step for steps in self._database.runs.values() for step in steps]
+
     async def head(self) -> int:
         """See the port."""
         return len(self._database.steps)

@@ -30,8 +30,10 @@ from fusiond.domain.steps.attempt import (
     StageFinished,
     StageOutcome,
 )
+from fusiond.domain.steps.judgement import RerunCause
 from fusiond.domain.steps.record import Payload
 from fusiond.domain.steps.turn import Amounts, BudgetReconciled, BudgetReserved, EffectUnknown, Locality
+from fusiond.domain.transitions import AttemptPhase
 from fusiond.domain.verification import VerificationStatus
 from tests.fakes import payloads
 
@@ -58,6 +60,7 @@ class Script:
         preparing: stages and counted tries that fail before anything has run, and why.
         commands: how commands end.
         gates: which gate does not pass, and how it ends.
+        unrecordable: passes after which the worktree is no revision.
         problems: what validation finds wrong.
         changing: passes in which a gate changes the code that it judges.
         verdicts: what arbitration decides over a stage's frozen attempt.
@@ -70,6 +73,7 @@ class Script:
     preparing: Mapping[tuple[NodeId, int], AttemptFailure] = field(default_factory=dict)
     commands: Mapping[Place, ProcessOutcome] = field(default_factory=dict)
     gates: Mapping[tuple[Place, GateName], ProcessOutcome] = field(default_factory=dict)
+    unrecordable: frozenset[Place] = frozenset()
     problems: Mapping[Place, tuple[ProblemCode, ...]] = field(default_factory=dict)
     changing: frozenset[Place] = frozenset()
     verdicts: Mapping[NodeId, VerificationStatus] = field(default_factory=dict)
@@ -90,7 +94,13 @@ class Performance:
 
 
 def performance_of(
-    effect: StageEffect, stage: StageState, script: Script, *, reservation: int, lost: bool
+    effect: StageEffect,
+    stage: StageState,
+    script: Script,
+    *,
+    repair_reruns: int,
+    reservation: int,
+    lost: bool,
 ) -> Performance:
     """Begin to perform an effect.
 
@@ -98,6 +108,7 @@ def performance_of(
         effect: what `decide` asked for.
         stage: the state of its stage now.
         script: how it goes.
+        repair_reruns: the flow's limit for each attempt.
         reservation: a number that no reservation of the run has.
         lost: whether the attempt's worktree is gone.
     """
@@ -112,8 +123,7 @@ def performance_of(
         case CloseUnknown():
             return _close_unknown(effect)
         case RecordRevision():
-            recorded = payloads.revision_recorded(effect.round, _code(_place(stage)))
-            return Performance(attempt=effect.attempt, commits=[(recorded,)])
+            return _record_revision(script, effect, stage, repair_reruns)
         case RunGate():
             return _run_gate(script, effect, _place(stage))
         case RequestRerun():
@@ -178,6 +188,20 @@ def _close_unknown(effect: CloseUnknown) -> Performance:
     failed = AttemptFailed(reason=AttemptFailure.INTERRUPTED, detail="outcome unknown")
     local = effect.locality is Locality.LOCAL
     return Performance(attempt=effect.attempt, commits=[(unknown,), (failed,)] if local else [(unknown,)])
+
+
+def _record_revision(
+    script: Script, effect: RecordRevision, stage: StageState, repair_reruns: int
+) -> Performance:
+    place, latest = _place(stage), stage.latest
+    assert latest is not None
+    recorded: Payload = payloads.revision_recorded(effect.round, _code(place))
+    # When only the gates are to run again, nothing has written since the last revision.
+    if place in script.unrecordable and latest.phase is AttemptPhase.TURN:
+        recorded = AttemptFailed(reason=AttemptFailure.CONTRACT_UNMET, detail="no revision")
+        if latest.reruns < repair_reruns:
+            recorded = payloads.rerun_requested(latest.reruns + 1, RerunCause.CONTRACT)
+    return Performance(attempt=effect.attempt, commits=[(recorded,)])
 
 
 def _run_gate(script: Script, effect: RunGate, place: Place) -> Performance:

@@ -240,7 +240,14 @@ class Playbook:
         self.begun += 1
         stage = self.state.stages[effect.node]
         lost = stage.latest is not None and (effect.node, stage.latest.number) in self.lost
-        return performance_of(effect, stage, self.script, reservation=self.begun, lost=lost)
+        return performance_of(
+            effect,
+            stage,
+            self.script,
+            repair_reruns=self.first_limits.repair_reruns,
+            reservation=self.begun,
+            lost=lost,
+        )
 
     def _perform_run(self, effect: ParkRun | FinishRun) -> None:
         self._pass_time()

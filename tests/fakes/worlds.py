@@ -92,6 +92,7 @@ _SCRIPTS = st.builds(
     ),
     problems=st.dictionaries(_PLACES, _PROBLEMS, max_size=3),
     changing=st.frozensets(_PLACES, max_size=3),
+    unrecordable=st.frozensets(_PLACES, max_size=1),
     verdicts=_rarely({}, st.dictionaries(st.sampled_from(NODES), st.sampled_from(VerificationStatus))),
     conflicts=_rarely(frozenset(), st.frozensets(st.sampled_from(NODES), max_size=2)),
     result_conflicts=_rarely(usual=False, rare=st.just(value=True)),

@@ -1,6 +1,8 @@
 """`fusion logs`: captured output of a run, a node or an attempt, whole or followed."""
 
+import codecs
 import sys
+from dataclasses import replace
 
 import click
 
@@ -22,7 +24,7 @@ from fusiond.domain.display import display_safe
 from fusiond.domain.errors import NotFoundError
 
 PAGE_BYTES = 256 * 1024
-_END_KINDS = ("run_finished", "run_parked")
+NEWEST = "@last"
 
 
 @click.command()
@@ -36,6 +38,7 @@ def logs(where: str, follow: bool, only_list: bool, what: str | None, raw: bool,
     """Print captured output. Control characters are made visible unless --raw."""
     wanted = place(where)
     with opened(here()) as connection:
+        wanted = _settled(connection, wanted)
         if follow:
             return _follow(connection, wanted, what, raw=raw)
         entries = _listed(connection, wanted, what)
@@ -47,6 +50,16 @@ def logs(where: str, follow: bool, only_list: bool, what: str | None, raw: bool,
             for entry in entries:
                 _print_log(connection, wanted.run, entry, raw=raw, headed=len(entries) > 1)
     return 0
+
+
+def _settled(connection: Connection, wanted: Place) -> Place:
+    """Replace `@last` by the run it means now: a newer run must not slip in between two pages."""
+    if wanted.run != NEWEST:
+        return wanted
+    runs = as_maps(connection.call("run.list", {"limit": 1}).get("runs"))
+    if not runs:
+        raise NotFoundError("there is no run yet", cure="start one with `fusion run`")
+    return replace(wanted, run=as_text(runs[0].get("run")))
 
 
 def _listed(connection: Connection, wanted: Place, what: str | None) -> list[dict[str, Plain]]:
@@ -77,7 +90,7 @@ def _print_log(connection: Connection, run: str, entry: dict[str, Plain], *, raw
     if headed:
         head = f"==> {safe(entry.get('node'))}/{as_int(entry.get('attempt'))} {safe(entry.get('what'))} <=="
         print_line(head)
-    offset, total = 0, 1
+    offset, total, decoder = 0, 1, OutputDecoder(raw=raw)
     params = {"run": run, "node": entry["node"], "attempt": entry["attempt"], "what": entry["what"]}
     while offset < total:
         page = connection.call("log.page", {**params, "offset": offset, "limit": PAGE_BYTES})
@@ -86,20 +99,40 @@ def _print_log(connection: Connection, run: str, entry: dict[str, Plain], *, raw
             print_line(f"[{at - offset} bytes in the middle were not kept]")
         if not isinstance(data, bytes) or not data:
             break
-        write_output(data, raw=raw)
+        decoder.write(data)
         offset = at + len(data)
+    decoder.end()
 
 
-def write_output(data: bytes, *, raw: bool) -> None:
-    """Write captured bytes to stdout, safe for a terminal unless `raw`."""
-    if raw:
+class OutputDecoder:
+    """Writes one output to stdout piece by piece, safe for a terminal unless `raw`.
+
+    A character or a line may be cut anywhere between two pieces.
+    """
+
+    def __init__(self, *, raw: bool) -> None:
+        self._raw = raw
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._open_line = False
+
+    def write(self, data: bytes) -> None:
+        """Write the next piece."""
+        if self._raw:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+            return
+        text = display_safe(self._decoder.decode(data), max_chars=len(data) * 16 + 16, multiline=True)
+        if text:
+            self._open_line = not text.endswith("\n")
+        sys.stdout.write(text)
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-        return
-    text = display_safe(data, max_chars=len(data) * 16 + 16, multiline=True)
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
-    sys.stdout.flush()
+
+    def end(self) -> None:
+        """End a line that the output left open."""
+        if self._open_line:
+            print_line("")
+            self._open_line = False
 
 
 def _follow(connection: Connection, wanted: Place, what: str | None, *, raw: bool) -> int:
@@ -111,12 +144,20 @@ def _follow(connection: Connection, wanted: Place, what: str | None, *, raw: boo
     }
     following = connection.call("output.follow", params)
     subscription = as_int(following.get("subscription"))
+    decoders: dict[tuple[str, int, str], OutputDecoder] = {}
+    current: tuple[str, int, str] | None = None
     for push in connection.pushes(subscription):
         match push.get("kind"):
             case "output":
                 data = push.get("data")
+                place_of = (safe(push.get("node")), as_int(push.get("attempt")), safe(push.get("what")))
+                if place_of != current:
+                    if current is not None:
+                        decoders[current].end()
+                    print_line(f"==> {place_of[0]}/{place_of[1]} {place_of[2]} <==")
+                    current = place_of
                 if isinstance(data, bytes):
-                    write_output(data, raw=raw)
+                    decoders.setdefault(place_of, OutputDecoder(raw=raw)).write(data)
             case "gap":
                 skipped = as_int(push.get("end")) - as_int(push.get("start"))
                 print_line(f"[{skipped} bytes not shown; `fusion logs` has what was kept]")
@@ -124,4 +165,6 @@ def _follow(connection: Connection, wanted: Place, what: str | None, *, raw: boo
                 break
             case _:
                 continue
+    if current is not None:
+        decoders[current].end()
     return 0

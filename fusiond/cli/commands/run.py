@@ -14,6 +14,8 @@ from fusiond.client.discovery import Workspace
 from fusiond.domain.errors import InvalidError
 
 DEFAULT_FLOW = "fusion.yaml"
+MAX_INPUT_BYTES = 192 * 1024
+"""A submission is one request, and a request has a bound."""
 
 
 @click.command()
@@ -98,6 +100,15 @@ def _pair(text: str) -> tuple[str, str]:
     if not value.startswith("@"):
         return name, value
     try:
-        return name, Path(value[1:]).read_text(encoding="utf-8")
+        path = Path(value[1:])
+        if not path.is_file():
+            raise InvalidError(f"input {name}: {path} is no regular file", expected="a readable UTF-8 file")
+        with path.open("rb") as stream:
+            body = stream.read(MAX_INPUT_BYTES + 1)
+        if len(body) > MAX_INPUT_BYTES:
+            raise InvalidError(
+                f"input {name}: {path} is too large", expected=f"{MAX_INPUT_BYTES} bytes at most"
+            )
+        return name, body.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidError(f"input {name}: {value[1:]}: {error}", expected="a readable UTF-8 file") from error

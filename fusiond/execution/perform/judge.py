@@ -3,6 +3,7 @@
 from fusiond.domain.artifacts import ContractProblem
 from fusiond.domain.decide_attempt import describe
 from fusiond.domain.effects import RecordRevision, RequestRerun, RunGate
+from fusiond.domain.errors import StorageError
 from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.ids import AttemptNumber
 from fusiond.domain.steps.attempt import AttemptFailed, AttemptFailure, RevisionRecorded
@@ -74,7 +75,13 @@ async def perform_gate(ctx: StageContext, effect: RunGate) -> None:
         timeout_us=gate.timeout_us,
         output_cap_bytes=gate.output_cap_bytes,
     )
-    launched = await launch(ctx.run, ctx.node, ctx.attempt_id(effect.attempt), laid, order, ctx.cancel)
+    try:
+        launched = await launch(ctx.run, ctx.node, ctx.attempt_id(effect.attempt), laid, order, ctx.cancel)
+    except StorageError as error:
+        await ctx.record(
+            effect.attempt, AttemptFailed(reason=AttemptFailure.STORAGE, detail=error.sentence())
+        )
+        return
     if launched.outcome is ProcessOutcome.CANCELLED:
         return
     result = launched.result

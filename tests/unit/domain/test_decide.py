@@ -162,6 +162,11 @@ IN_ORDER: list[tuple[str, tuple[Payload, ...], Effect]] = [
         ),
         turn(3, 3, "feedback"),
     ),
+    (
+        "the worktree was no revision",
+        (*CALLING, tool_returned(1), rerun_requested(1, RerunCause.CONTRACT)),
+        turn(2, 2, "feedback"),
+    ),
     ("validated without a problem", validated(), FREEZE),
     (
         "validated with problems",

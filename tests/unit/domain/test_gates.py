@@ -32,6 +32,10 @@ def test_every_exit_code() -> None:
     assert outcomes == dict.fromkeys(range(256), ProcessOutcome.FAILED) | SPECIAL_EXITS
 
 
+def test_an_exit_whose_code_was_lost_is_no_pass() -> None:
+    assert judge(LaunchResult(end=LaunchEnd.EXITED, exit_code=None)) is ProcessOutcome.SANDBOX_FAILURE
+
+
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("code", [None, 0, 1])
 def test_what_did_not_exit_is_not_judged_by_an_exit_code(end: LaunchEnd, code: int | None) -> None:

@@ -281,6 +281,7 @@ EVERYTHING_ONCE = Script(
     commands={Place(NodeId("b"), 1, 1): ProcessOutcome.TIMED_OUT},
     gates={(Place(NodeId("a"), 1, 1), FULL[0].gates[1]): ProcessOutcome.FAILED},
     problems={Place(NodeId("c"), 1, 1): (next(iter(ProblemCode)),)},
+    unrecordable=frozenset({Place(NodeId("d"), 1, 1)}),
     changing=frozenset({Place(NodeId("a"), 1, 2)}),
 )
 

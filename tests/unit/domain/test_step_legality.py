@@ -178,6 +178,7 @@ IN_A_TURN = {
     "labels_added",
     "violation_recorded",
     "revision_recorded",
+    "rerun_requested",
     "attempt_failed",
 }
 
