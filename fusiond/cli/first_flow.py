@@ -87,7 +87,14 @@ def _python(root: Path, search_path: str) -> Findings:
         return Findings(
             languages=("Python",), test=test, setup=Setup(run="uv sync --frozen", key=("uv.lock",))
         )
-    return Findings(languages=("Python",), test="python3 -m pytest -q" if pytest else "python3 -m unittest")
+    return Findings(languages=("Python",), test="python3 -m pytest -q" if pytest else _unittest(root))
+
+
+def _unittest(root: Path) -> str:
+    """Return the command that finds the tests: a directory that is no package is not looked into by itself."""
+    if (root / "tests").is_dir() and not (root / "tests" / "__init__.py").exists():
+        return "python3 -m unittest discover -s tests"
+    return "python3 -m unittest"
 
 
 def _node(root: Path, _: str) -> Findings:

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from fusiond.cli.failures import OK, USAGE
+from fusiond.cli.failures import OK, USAGE, say
 from fusiond.cli.output import print_json, print_line
 from fusiond.codec.flowfile.explain import explain
 from fusiond.codec.flowfile.pin import check_files, pin
@@ -14,7 +14,7 @@ from fusiond.codec.flowfile.read import read_flow
 from fusiond.codec.flowfile.render import problem_line
 from fusiond.codec.records import unstructure
 from fusiond.domain.errors import InvalidError, NotFoundError, RefusedError
-from fusiond.domain.flow import ResolvedFlow
+from fusiond.domain.flow import NodeKind, ResolvedFlow
 from fusiond.domain.plan import resolve
 
 MAX_FLOW_BYTES = 1024 * 1024
@@ -88,7 +88,15 @@ def print_problems(checked: CheckedFlow, *, as_json: bool) -> int:
             count = len(checked.plan.flow.nodes)
             nodes = f"{count} node{'' if count == 1 else 's'}"
             print_line(f"{checked.name}: ok, {nodes}, plan {plan_hash(checked.plan)[:12]}")
+            _note_what_does_not_run(checked.plan)
     return OK if checked.plan is not None else USAGE
+
+
+def _note_what_does_not_run(plan: ResolvedFlow) -> None:
+    """Say beforehand which nodes `fusion run` refuses in this version."""
+    for node in plan.flow.nodes:
+        if node.kind is not NodeKind.RUN:
+            say(f"note: node {node.id} is `{node.kind}:`, which this version does not run yet")
 
 
 def print_plan(root: str, path: str, *, as_json: bool) -> int:

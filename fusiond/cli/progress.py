@@ -94,10 +94,9 @@ def _validated(payload: Step) -> str:
 
 
 def _attempt_failed(payload: Step) -> str:
-    detail = as_text(payload.get("detail"))
-    return f"{badge('failed', stream=STDERR)}  {safe(payload.get('reason'))}" + (
-        f": {safe(detail)}" if detail else ""
-    )
+    reason, detail = as_text(payload.get("reason")), as_text(payload.get("detail"))
+    word = "cancelled" if reason == "cancelled" else "failed"
+    return f"{badge(word, stream=STDERR)}  attempt: {safe(detail or reason)}"
 
 
 def _attempt_frozen(payload: Step) -> str:

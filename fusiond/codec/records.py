@@ -31,6 +31,9 @@ T = TypeVar("T")
 Read = Callable[[object, object], object]
 Write = Callable[[object], object]
 
+WHOLE = " @ $"
+"""How a problem with a record as a whole is placed."""
+
 TAG = "kind"
 """The key that says which record of a union a mapping is."""
 
@@ -78,6 +81,9 @@ def _explain(record: type[object], value: object, *, strict: bool) -> Never:
         _reader(strict=strict, detailed=True).structure(value, record)
     except (ExceptionGroup, ValueError, TypeError, LookupError, AttributeError) as error:
         problems = transform_error(error, "$", _sentence)
+        if len(problems) == 1 and problems[0].endswith(WHOLE):
+            # What the record says of itself needs no place and no name of a class.
+            raise InvalidError(problems[0].removesuffix(WHOLE)) from None
         raise InvalidError(
             f"not a {record.__name__}: {'; '.join(problems)}",
             expected=f"a {record.__name__}",

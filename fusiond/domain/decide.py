@@ -9,7 +9,7 @@ freezing) was interrupted, and what follows from that is decided here too
 from collections.abc import Iterator
 
 from fusiond.domain.budgets import exceeded
-from fusiond.domain.decide_attempt import next_after_failure, next_for_attempt
+from fusiond.domain.decide_attempt import next_after_failure, next_for_attempt, waits_for_a_person
 from fusiond.domain.effects import (
     CloseUnknown,
     Effect,
@@ -83,7 +83,17 @@ def _running(state: RunState, now_us: int, busy: frozenset[NodeId]) -> tuple[Eff
         return () if waits else (FinishRun(outcome=run_outcome(state)),)
     if reason := ceiling(state, now_us):
         return () if busy else (ParkRun(reason=reason, detail=f"the run reached its limit of {reason}"),)
-    return tuple(_stage_effects(state, busy))
+    effects = tuple(_stage_effects(state, busy))
+    return effects if effects or busy else tuple(_questions(state))
+
+
+def _questions(state: RunState) -> Iterator[Effect]:
+    for node, stage in state.stages.items():
+        latest = stage.latest
+        if latest is not None and waits_for_a_person(latest):
+            detail = f"the outcome of call {latest.calls} of {node} is unknown"
+            yield ParkRun(reason=ParkReason.UNKNOWN_OUTCOME, detail=detail)
+            return
 
 
 def _stage_effects(state: RunState, busy: frozenset[NodeId]) -> Iterator[Effect]:

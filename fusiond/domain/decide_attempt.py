@@ -18,6 +18,7 @@ from fusiond.domain.state import AttemptState, Ended, StageState
 from fusiond.domain.steps.attempt import AttemptFailure, BlockReason, StageOutcome
 from fusiond.domain.steps.judgement import RerunCause
 from fusiond.domain.steps.run import StagePlan
+from fusiond.domain.steps.turn import Locality
 from fusiond.domain.transitions import AttemptPhase
 
 MAX_INTERRUPTIONS = 8
@@ -51,8 +52,8 @@ _BLOCKS = {
 _UNCOUNTED = frozenset({AttemptFailure.INTERRUPTED, AttemptFailure.WORKSPACE_LOST, AttemptFailure.PARKED})
 
 
-def next_for_attempt(plan: StagePlan, attempt: AttemptState, repair_reruns: int) -> StageEffect:
-    """Return the effect that is due for an open attempt.
+def next_for_attempt(plan: StagePlan, attempt: AttemptState, repair_reruns: int) -> StageEffect | None:
+    """Return the effect that is due for an open attempt, None while it waits for a person.
 
     Args:
         plan: the stage's part of the plan.
@@ -74,6 +75,8 @@ def next_for_attempt(plan: StagePlan, attempt: AttemptState, repair_reruns: int)
                 call=attempt.open_call.call,
                 locality=attempt.open_call.locality,
             )
+        case AttemptPhase.UNKNOWN if waits_for_a_person(attempt):
+            return None
         case AttemptPhase.JUDGING:
             return _judging(plan, attempt, repair_reruns)
         case AttemptPhase.VALIDATED:
@@ -82,6 +85,12 @@ def next_for_attempt(plan: StagePlan, attempt: AttemptState, repair_reruns: int)
             return _fail(
                 plan, attempt, AttemptFailure.INTERRUPTED, "the daemon stopped while the command ran"
             )
+
+
+def waits_for_a_person(attempt: AttemptState) -> bool:
+    """Say whether an external call's outcome is unknown: nothing may be inferred, nothing repeated."""
+    call = attempt.open_call
+    return attempt.phase is AttemptPhase.UNKNOWN and call is not None and call.locality is Locality.EXTERNAL
 
 
 def next_after_failure(stage: StageState) -> StageEffect:

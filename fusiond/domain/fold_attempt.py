@@ -3,11 +3,13 @@
 from dataclasses import replace
 
 from fusiond.domain.errors import IllegalStepError
+from fusiond.domain.flow import NodeKind
 from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.state import AttemptState, Ended, GateRun, OpenCall
 from fusiond.domain.steps.attempt import AttemptFailed, AttemptFrozen, RevisionRecorded
 from fusiond.domain.steps.judgement import (
     ArtifactsValidated,
+    RerunCause,
     RerunRequested,
     UnitGateFinished,
     UnitGateStarted,
@@ -27,7 +29,7 @@ from fusiond.domain.steps.turn import (
     TurnStarted,
     ViolationRecorded,
 )
-from fusiond.domain.transitions import attempt_after
+from fusiond.domain.transitions import AttemptPhase, attempt_after
 
 
 def apply_to_attempt(plan: StagePlan, attempt: AttemptState, step: Step) -> AttemptState:
@@ -37,6 +39,8 @@ def apply_to_attempt(plan: StagePlan, attempt: AttemptState, step: Step) -> Atte
         case TurnStarted() | ToolCalled() | ToolReturned() | EffectUnknown() as turned:
             return _turned(moved, turned)
         case RevisionRecorded() | UnitGateStarted() | UnitGateFinished() as judged:
+            if isinstance(judged, RevisionRecorded):
+                _check_judgeable(plan, attempt)
             return _judged(plan, moved, judged)
         case RerunRequested() as rerun:
             _expect("rerun", rerun.number, attempt.reruns + 1)
@@ -100,6 +104,14 @@ def _turned(
         case EffectUnknown():
             _expect("unknown outcome of call", payload.call, attempt.calls)
             return attempt
+
+
+def _check_judgeable(plan: StagePlan, attempt: AttemptState) -> None:
+    if attempt.phase is AttemptPhase.READY and attempt.rerun_cause is not RerunCause.GATE_CHANGED_CODE:
+        raise IllegalStepError("a revision before anything ran", expected="a turn first")
+    passed = attempt.command is not None and attempt.command.outcome is ProcessOutcome.PASSED
+    if attempt.phase is AttemptPhase.TURN and plan.kind is NodeKind.RUN and not passed:
+        raise IllegalStepError("a revision of a command that did not pass", expected="a command that passed")
 
 
 def _judged(

@@ -54,7 +54,11 @@ def apply_to_run(state: RunState, step: Step) -> RunState:
                 idle_us=state.idle_us + waited_us,
             )
         case RunFinished() as finished:
-            return _finished(state, moved, finished)
+            return replace(
+                _finished(state, moved, finished),
+                ended_us=max(state.last_us, step.at_us),
+                pending_approvals=(),
+            )
         case ApprovalRequested() | ApprovalDecided() | ApprovalExpired() | ApprovalWithdrawn() as said:
             return asked(moved, said)
         case ContentErased() as erased:

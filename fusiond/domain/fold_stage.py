@@ -10,7 +10,7 @@ from fusiond.domain.fold_run import asked
 from fusiond.domain.ids import NodeId
 from fusiond.domain.state import AttemptState, RunState, StageState
 from fusiond.domain.steps.attempt import AttemptStarted, StageFinished, StageOutcome
-from fusiond.domain.steps.judgement import ArbitrationDecided
+from fusiond.domain.steps.judgement import ArbitrationDecided, RerunRequested
 from fusiond.domain.steps.kinds import StepKind
 from fusiond.domain.steps.people import (
     ApprovalDecided,
@@ -58,6 +58,9 @@ def apply_to_stage(state: RunState, step: Step, node: NodeId) -> RunState:
             state = replace(state, spending=reserve(state.spending, reserved.reservation, reserved.amounts))
         case BudgetReconciled() as settled:
             state = replace(state, spending=reconcile(state.spending, settled.reservation, settled.amounts))
+        case RerunRequested() as rerun if state.limits and rerun.number > state.limits.repair_reruns:
+            limit = state.limits.repair_reruns
+            raise IllegalStepError(f"rerun {rerun.number}", expected=f"at most {limit} in an attempt")
         case _:
             pass
     changed = _stage(state, stage, step) if step.kind in _STAGE_KINDS else _attempt(stage, step)
@@ -82,6 +85,7 @@ def _stage(state: RunState, stage: StageState, step: Step) -> StageState:
                 stage, phase=phase, attempts=(*stage.attempts, _new_attempt(state, stage, started, step))
             )
         case StageFinished() as finished:
+            _check_outcome(state, stage, finished)
             return _finished(replace(stage, phase=phase), finished, step.at_us)
         case ArbitrationDecided() as decided:
             _require_frozen(stage, step)
@@ -125,19 +129,48 @@ def _new_attempt(state: RunState, stage: StageState, started: AttemptStarted, st
     )
 
 
-def _finished(stage: StageState, finished: StageFinished, at_us: int) -> StageState:
-    latest = stage.latest
+def _check_outcome(state: RunState, stage: StageState, finished: StageFinished) -> None:
+    """Refuse an end of a stage whose fields do not belong to its outcome or contradict the ledger."""
+    latest, outcome = stage.latest, finished.outcome
     if latest is not None and not latest.phase.over:
         raise IllegalStepError(
             f"stage_finished while attempt {latest.number} is {latest.phase}", expected="no open attempt"
         )
     frozen = latest is not None and latest.phase is AttemptPhase.FROZEN
-    passed = stage.arbitration is VerificationStatus.PASS
-    if finished.outcome is StageOutcome.SUCCEEDED and not (frozen and passed):
+    accepted = frozen and stage.arbitration is VerificationStatus.PASS
+    if accepted is not (outcome is StageOutcome.SUCCEEDED):
         raise IllegalStepError(
-            f"{stage.plan.node} succeeded without a frozen and accepted attempt",
-            expected="attempt_frozen and a passing arbitration",
+            f"{stage.plan.node} is {outcome}, {'with' if accepted else 'without'} a frozen and accepted attempt",
+            expected="success for such an attempt, and only for it",
         )
+    number = None if latest is None else latest.number
+    dependency = finished.dependency
+    honest = (
+        finished.attempt in (number, None)
+        and (finished.block is not None) is (outcome is StageOutcome.BLOCKED)
+        and (dependency is not None) is (outcome is StageOutcome.SKIPPED)
+        and (outcome is StageOutcome.CODE_CONFLICT or not finished.conflict_paths)
+    )
+    if not honest:
+        raise IllegalStepError(
+            f"{stage.plan.node} is {outcome} with fields that are not its own", expected=_FIELDS
+        )
+    if dependency is not None and (
+        dependency not in stage.plan.needs
+        or state.stages[dependency].outcome in (None, StageOutcome.SUCCEEDED)
+    ):
+        raise IllegalStepError(
+            f"{stage.plan.node} skipped over {dependency}", expected="a need that did not succeed"
+        )
+
+
+_FIELDS = (
+    "the newest attempt or none, block with blocked, dependency with skipped, "
+    "conflict_paths only with code_conflict"
+)
+
+
+def _finished(stage: StageState, finished: StageFinished, at_us: int) -> StageState:
     return replace(
         stage,
         outcome=finished.outcome,

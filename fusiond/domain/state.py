@@ -154,6 +154,7 @@ class RunState:
         started_us, last_us: wall clock of the first and the newest step.
         idle_us: time that does not count as wall clock: parked, or no daemon.
         waiting_since_us: set while the run is parked.
+        ended_us: wall clock of `run_finished`; later steps do not move it.
         pending_approvals: requests without a decision, oldest first.
         requests: how many approvals were ever asked for.
     """
@@ -168,6 +169,7 @@ class RunState:
     last_us: int = 0
     idle_us: int = 0
     waiting_since_us: int | None = None
+    ended_us: int | None = None
     park_reason: ParkReason | None = None
     park_detail: str = ""
     pending_approvals: tuple[int, ...] = ()
@@ -183,6 +185,6 @@ class RunState:
     def wall_clock_us(self, now_us: int) -> int:
         """Return the wall clock spent so far: not while parked, not while no daemon ran."""
         until = self.waiting_since_us if self.waiting_since_us is not None else now_us
-        if self.phase.over:
-            until = self.last_us
+        if self.ended_us is not None:
+            until = self.ended_us
         return max(0, until - self.started_us - self.idle_us)

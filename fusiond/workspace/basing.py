@@ -77,7 +77,8 @@ class Basing:
         paths = [path for path in found if path not in aside]
         if paths:
             raise RefusedError(
-                f"the checkout has {len(paths)} uncommitted changes: {listed(paths)}",
+                f"the checkout has uncommitted changes in {len(paths)} "
+                f"file{'' if len(paths) == 1 else 's'}: {listed(paths)}",
                 expected="a clean checkout, since attempts start from a commit",
                 cure="commit or stash them, ignore them, or submit with --include-dirty",
                 fields={"paths": "\n".join(display_safe(path) for path in paths)},

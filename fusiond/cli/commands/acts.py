@@ -9,7 +9,7 @@ from fusiond.cli.quantities import duration_us, micro_usd
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", default="@last")
 @click.option("--reason", default="", help="A line for the record.")
 @json_option
 def cancel(run: str, reason: str, as_json: bool) -> int:

@@ -35,7 +35,7 @@ def ls(open_only: bool, limit: int, as_json: bool) -> int:
         print_json(runs)
         return 0
     if not runs:
-        click.echo("no run yet; start one with `fusion run`", err=True)
+        click.echo("no open run" if open_only else "no run yet; start one with `fusion run`", err=True)
         return 0
     now = now_us()
     rows = [

@@ -33,6 +33,15 @@ from fusiond.wire.results import MergeResult, RunList, RunRef, RunShown, RunWhy
 
 WHY_TAIL_BYTES = 16 * 1024
 
+NO_NETWORK = (
+    b"EAI_AGAIN",
+    b"Temporary failure in name resolution",
+    b"Could not resolve host",
+    b"Network is unreachable",
+    b"dial tcp: lookup",
+)
+"""What tools say when they meet the wall around the network."""
+
 
 class RunHandlers:
     """Answers for runs."""
@@ -100,12 +109,15 @@ class RunHandlers:
             body = await self._services.content.get(tenant, run, why.report)
             lines += report_lines(body)
         output = b"" if why.output is None else await self._tail(tenant, run, why.output)
+        cure = why.cure
+        if any(sign in output for sign in NO_NETWORK):
+            cure = "commands have no network unless their node or gate says `network: true`"
         return RunWhy(
             run=run,
             headline=display_safe(why.headline),
             lines=tuple(display_safe(line) for line in lines),
             output=output,
-            cure=why.cure,
+            cure=cure,
         )
 
     async def _tail(self, tenant: TenantId, run: RunId, output: OutputRef) -> bytes:

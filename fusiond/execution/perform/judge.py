@@ -8,6 +8,7 @@ from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.ids import AttemptNumber
 from fusiond.domain.steps.attempt import AttemptFailed, AttemptFailure, RevisionRecorded
 from fusiond.domain.steps.judgement import RerunCause, RerunRequested, UnitGateFinished, UnitGateStarted
+from fusiond.domain.transitions import AttemptPhase
 from fusiond.execution.context import LaidTree, StageContext
 from fusiond.execution.feedback import (
     changed_feedback,
@@ -40,10 +41,11 @@ async def perform_revision(ctx: StageContext, effect: RecordRevision) -> None:
 async def _record_unrecordable(ctx: StageContext, number: AttemptNumber, problem: ContractProblem) -> None:
     """Send back a worktree that is no revision, or fail the attempt when no rerun is left.
 
-    There is no tree to judge, so no gate round begins.
+    There is no tree to judge, so no gate round begins. Where gates made it so, they
+    have spent a rerun already, and the attempt is over.
     """
     limit, spent = ctx.run.started.limits.repair_reruns, ctx.attempt.reruns
-    if spent >= limit:
+    if spent >= limit or ctx.attempt.phase is AttemptPhase.READY:
         detail = f"contract not met: {problem.code}: {problem.found}"
         await ctx.record(number, AttemptFailed(reason=AttemptFailure.CONTRACT_UNMET, detail=detail))
         return

@@ -495,6 +495,41 @@ def test_a_run_does_not_end_over_a_question_that_waits_for_a_person() -> None:
     assert due(chain) == (FinishRun(outcome=RunOutcome.FAILED),)
 
 
+def unknown_outside() -> Chain:
+    chain = Chain(plan("build"), plan("other", needs=["build"]))
+    called = (attempt_started(), turn_started(1), tool_called(1, Locality.EXTERNAL))
+    chain.of_stage("build", 1, *called, EffectUnknown(call=1, locality=Locality.EXTERNAL))
+    return chain
+
+
+def test_an_outside_call_whose_outcome_is_unknown_parks_the_run_until_a_person_says() -> None:
+    chain = unknown_outside()
+    detail = "the outcome of call 1 of build is unknown"
+    asked = ParkRun(reason=ParkReason.UNKNOWN_OUTCOME, detail=detail)
+    assert due(chain) == (asked,)
+    parked = RunParked(reason=ParkReason.UNKNOWN_OUTCOME, detail=detail)
+    chain.of_run(parked, run_resumed())
+    assert due(chain) == (asked,), "nobody has said"
+    chain.of_run(parked)
+    chain.of_stage("build", 1, tool_returned(1))
+    chain.of_run(run_resumed())
+    assert due(chain) == (REVISION,)
+
+
+def test_what_can_go_on_goes_on_before_a_run_parks_over_an_unknown_outcome() -> None:
+    chain = Chain(plan("build"), plan("other"))
+    called = (attempt_started(), turn_started(1), tool_called(1, Locality.EXTERNAL))
+    chain.of_stage("build", 1, *called, EffectUnknown(call=1, locality=Locality.EXTERNAL))
+    assert due(chain) == prepare("other")
+    assert due(chain, "other") == ()
+
+
+def test_a_cancelled_run_does_not_wait_for_an_unknown_outcome() -> None:
+    chain = unknown_outside()
+    chain.of_run(CANCELLED)
+    assert due(chain)[0] == fail(AttemptFailure.CANCELLED, "the run was cancelled")
+
+
 CANCELLING: list[tuple[str, tuple[Payload, ...], Effect]] = [
     ("nothing began", (), finish(StageOutcome.CANCELLED, attempt=None)),
     ("started", (attempt_started(),), fail(AttemptFailure.CANCELLED, "the run was cancelled")),

@@ -357,3 +357,11 @@ def test_a_question_may_be_withdrawn_wherever_it_waits() -> None:
         state = chain.of_run(ApprovalWithdrawn(request=1, reason="its attempt is over"))
         assert state.pending_approvals == ()
         assert state.phase in (RunPhase.RUNNING, RunPhase.PARKED, RunPhase.CANCELLING)
+
+
+def test_no_question_outlives_its_run() -> None:
+    chain = Chain(plan())
+    ask(chain, "build")
+    chain.of_run(CANCELLED)
+    chain.of_stage("build", None, stage_finished(StageOutcome.CANCELLED))
+    assert chain.of_run(run_finished(RunOutcome.CANCELLED)).pending_approvals == ()

@@ -5,10 +5,16 @@ import pytest
 from fusiond.domain.artifacts import ProblemCode
 from fusiond.domain.errors import IllegalStepError
 from fusiond.domain.gates import ProcessOutcome
-from fusiond.domain.ids import NodeId
+from fusiond.domain.ids import AttemptNumber, NodeId
 from fusiond.domain.labels import Label
 from fusiond.domain.state import AttemptState, StageState
-from fusiond.domain.steps.attempt import AttemptFailed, AttemptFailure, BlockReason, StageOutcome
+from fusiond.domain.steps.attempt import (
+    AttemptFailed,
+    AttemptFailure,
+    BlockReason,
+    StageFinished,
+    StageOutcome,
+)
 from fusiond.domain.steps.judgement import RerunCause
 from fusiond.domain.steps.record import Payload
 from fusiond.domain.steps.turn import (
@@ -398,3 +404,57 @@ def test_a_finished_stage_says_why_it_could_not() -> None:
     assert (conflict.outcome, conflict.conflict_paths) == (StageOutcome.CODE_CONFLICT, ("shared.txt",))
     assert (skipped.outcome, skipped.dependency) == (StageOutcome.SKIPPED, "a")
     assert (blocked.outcome, blocked.block) == (StageOutcome.BLOCKED, BlockReason.STORAGE)
+
+
+@pytest.mark.parametrize(
+    "finished",
+    [
+        StageFinished(outcome=StageOutcome.SKIPPED, attempt=None),
+        StageFinished(outcome=StageOutcome.SKIPPED, attempt=None, dependency=NodeId("c")),
+        StageFinished(outcome=StageOutcome.SKIPPED, attempt=None, dependency=NodeId("d")),
+        StageFinished(outcome=StageOutcome.BLOCKED, attempt=None),
+        StageFinished(outcome=StageOutcome.FAILED, attempt=AttemptNumber(1)),
+        StageFinished(outcome=StageOutcome.FAILED, attempt=None, block=BlockReason.STORAGE),
+        StageFinished(outcome=StageOutcome.FAILED, attempt=None, conflict_paths=("a.txt",)),
+    ],
+)
+def test_the_end_of_a_stage_says_what_belongs_to_its_outcome(finished: StageFinished) -> None:
+    chain = Chain(plan("c"), plan("d"), plan("build", needs=["d"]))
+    chain.of_stage("c", None, stage_finished(StageOutcome.FAILED))
+    refuses(chain, finished, "build (is|skipped)", number=None)
+
+
+def test_an_accepted_attempt_is_a_success() -> None:
+    chain = after(*FROZEN, arbitration_decided())
+    for outcome in StageOutcome:
+        if outcome is not StageOutcome.SUCCEEDED:
+            refuses(chain, stage_finished(outcome), f"build is {outcome}, with", number=None)
+
+
+# --- what was never decided ---------------------------------------------------------------------------
+
+
+def test_nothing_is_judged_before_anything_ran() -> None:
+    refuses(after(attempt_started()), revision_recorded(1), "before anything ran")
+
+
+@pytest.mark.parametrize("outcome", [each for each in ProcessOutcome if each is not ProcessOutcome.PASSED])
+def test_nothing_is_judged_after_a_command_that_did_not_pass(outcome: ProcessOutcome) -> None:
+    refuses(after(*TURN[:-1], tool_returned(1, outcome)), revision_recorded(1), "did not pass")
+
+
+def test_a_failed_gate_is_judged_again_only_after_a_rerun() -> None:
+    chain = after(*JUDGING, gate_started("lint", 1), gate_finished("lint", 1, ProcessOutcome.FAILED))
+    refuses(chain, revision_recorded(2), "revision_recorded while the attempt is judging")
+
+
+def test_no_rerun_goes_beyond_the_flows_limit() -> None:
+    chain = after(*JUDGING)
+    for number in (1, 2):
+        chain.of_stage("build", 1, gate_started("lint", number))
+        chain.of_stage("build", 1, gate_finished("lint", number, ProcessOutcome.FAILED))
+        chain.of_stage("build", 1, rerun_requested(number), turn_started(number + 1))
+        chain.of_stage("build", 1, tool_called(number + 1), tool_returned(number + 1))
+        chain.of_stage("build", 1, revision_recorded(number + 1))
+    chain.of_stage("build", 1, gate_started("lint", 3), gate_finished("lint", 3, ProcessOutcome.FAILED))
+    refuses(chain, rerun_requested(3), "rerun 3")

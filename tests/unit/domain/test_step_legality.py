@@ -184,8 +184,8 @@ IN_A_TURN = {
 
 WHILE_RUNNING: dict[Callable[[], Chain], set[str]] = {
     waiting: {"attempt_started", "stage_finished"},
-    ready: {"turn_started", "revision_recorded", "attempt_failed"},
-    turn: IN_A_TURN,
+    ready: {"turn_started", "attempt_failed"},
+    turn: IN_A_TURN - {"revision_recorded"},
     calling: {
         "tool_returned",
         "effect_unknown",
@@ -197,7 +197,6 @@ WHILE_RUNNING: dict[Callable[[], Chain], set[str]] = {
     returned: IN_A_TURN,
     gate_due: {
         "unit_gate_started",
-        "revision_recorded",
         "violation_recorded",
         "rerun_requested",
         "attempt_failed",
@@ -205,38 +204,33 @@ WHILE_RUNNING: dict[Callable[[], Chain], set[str]] = {
     gate_running: {
         "unit_gate_started",
         "unit_gate_finished",
-        "revision_recorded",
         "violation_recorded",
         "rerun_requested",
         "attempt_failed",
     },
-    gate_failed: {"revision_recorded", "violation_recorded", "rerun_requested", "attempt_failed"},
+    gate_failed: {"violation_recorded", "rerun_requested", "attempt_failed"},
     gate_passed: {
         "artifacts_validated",
-        "revision_recorded",
         "violation_recorded",
         "rerun_requested",
         "attempt_failed",
     },
-    repaired: {"turn_started", "revision_recorded", "attempt_failed"},
+    repaired: {"turn_started", "attempt_failed"},
     clean: {
         "artifacts_validated",
         "attempt_frozen",
-        "revision_recorded",
         "rerun_requested",
         "violation_recorded",
         "attempt_failed",
     },
     wrong: {
         "artifacts_validated",
-        "revision_recorded",
         "rerun_requested",
         "violation_recorded",
         "attempt_failed",
     },
     changed: {
         "artifacts_validated",
-        "revision_recorded",
         "rerun_requested",
         "violation_recorded",
         "attempt_failed",

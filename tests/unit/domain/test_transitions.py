@@ -93,7 +93,6 @@ ATTEMPT_ROWS: dict[str, dict[str, str]] = {
     },
     "unknown": {"budget_reconciled": "unknown", "tool_returned": "turn", "attempt_failed": "failed"},
     "judging": {
-        "revision_recorded": "judging",
         "unit_gate_started": "judging",
         "unit_gate_finished": "judging",
         "violation_recorded": "judging",
@@ -103,7 +102,6 @@ ATTEMPT_ROWS: dict[str, dict[str, str]] = {
     },
     "validated": {
         "artifacts_validated": "validated",
-        "revision_recorded": "judging",
         "rerun_requested": "ready",
         "violation_recorded": "validated",
         "attempt_frozen": "frozen",

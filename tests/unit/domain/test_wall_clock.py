@@ -3,12 +3,14 @@
 import pytest
 
 from fusiond.domain.decide import ceiling, wall_clock_left_us
+from fusiond.domain.steps.after import KnowledgeRecorded
 from fusiond.domain.steps.attempt import StageOutcome
 from fusiond.domain.steps.run import ParkReason, ResumeCause, RunCancelled, RunOutcome, RunParked
 from fusiond.domain.steps.turn import Amounts, BudgetReserved
 from tests.fakes.chains import START_US, Chain
 from tests.fakes.payloads import (
     attempt_started,
+    digest,
     limits,
     plan,
     run_finished,
@@ -60,6 +62,14 @@ def test_it_ends_with_the_run() -> None:
     chain = Chain(plan())
     chain.of_stage("build", None, stage_finished(StageOutcome.FAILED), at_us=at(8))
     chain.of_run(run_finished(RunOutcome.FAILED), at_us=at(9))
+    assert spent(chain, 1_000) == 9
+
+
+def test_what_is_recorded_after_the_end_is_no_time_that_was_worked() -> None:
+    chain = Chain(plan())
+    chain.of_stage("build", None, stage_finished(StageOutcome.FAILED), at_us=at(8))
+    chain.of_run(run_finished(RunOutcome.FAILED), at_us=at(9))
+    chain.of_run(KnowledgeRecorded(increment=digest("increment")), at_us=at(500))
     assert spent(chain, 1_000) == 9
 
 
