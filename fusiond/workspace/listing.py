@@ -49,7 +49,9 @@ GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL}
 DENIED = {errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENXIO}
 """Errors that say: something is there and cannot be read."""
 
-_UNREADABLE = re.compile(rb"^warning: (?:could not open directory|unable to access) '(.*?)'", re.MULTILINE)
+_UNREADABLE = re.compile(
+    rb"^warning: (?:could not open directory|unable to access) '(.*?)(?:'|$)", re.MULTILINE
+)
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _GIT_NAMES = {b".git", b"git~1"}
 # What HFS+ does not see in a name; git refuses `.git` with them in it (CVE-2014-9390).

@@ -8,6 +8,7 @@ part of one; in place of a tracked file they count as its removal.
 
 import asyncio
 import os
+import re
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -85,9 +86,17 @@ async def record_tree(
     lines = candidates.gone + candidates.present
     if lines:
         update = b"".join(lines)
-        await git.run(place, "update-index", "-z", "--index-info", stdin=update, timeout_s=LONG_S)
+        ended = await git.run(place, "update-index", "-z", "--index-info", stdin=update, timeout_s=LONG_S)
+        # git drops names that it protects (`.gitmodules` as a link, `.git:x`) and calls that a
+        # success; what gates saw must be what is frozen.
+        if dropped := _IGNORED.findall(ended.err):
+            raise _refusal([(path, "has a name that git does not take") for path in dropped])
     tree = TreeId((await git.run(place, "write-tree", timeout_s=LONG_S)).out.decode().strip())
     return TreeSnapshot(tree=tree, nested=nested)
+
+
+_IGNORED = re.compile(rb"^(?:error: )?(?:Ignoring|Invalid) path '?(.*?)'?$", re.MULTILINE)
+"""How git says which paths it left out."""
 
 
 def read_candidates(root: str, listing: Listing, objects: LooseObjects, max_file_bytes: int) -> Candidates:

@@ -106,6 +106,33 @@ nodes:
             assert not path.exists() or MARKER.encode() not in path.read_bytes()
 
 
+DROPPED = {
+    "module-link": "rm -f .gitmodules; ln -s code.py .gitmodules",
+    "colon": "echo x > .git:x",
+    "backslash": "echo x > 'a\\.git'",
+    "too-long": (
+        'python3 -c \'import os; [(os.mkdir("d" * 200), os.chdir("d" * 200)) for _ in range(30)];'
+        ' open("f", "w").write("x")\''
+    ),
+}
+
+
+def test_what_no_revision_takes_is_refused_and_never_dropped(flow: Path) -> None:
+    nodes = "".join(
+        f"  {name}:\n    code: write\n    run: |\n      {command}\n" for name, command in DROPPED.items()
+    )
+    (flow / "fusion.yaml").write_text(
+        f"flow: dropped\nlimits: {{repair_reruns: 0, attempts: 1}}\nnodes:\n{nodes}"
+    )
+    with ground_for(Example(flow)) as ground:
+        stages = _run(ground, MORTAL).state.stages.values()
+        found = {str(stage.plan.node): (str(stage.outcome), stage.detail) for stage in stages}
+        for name in DROPPED:
+            outcome, detail = found[name]
+            assert outcome == "failed", (name, found[name])
+            assert "name_refused" in detail, (name, detail)
+
+
 REFUSED = [
     "HEAD:code.py",
     "HEAD",
