@@ -5,6 +5,7 @@ Owns nothing about Fusion itself; fakes are in `tests/fakes`, waiting in `tests/
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -55,6 +56,8 @@ def hermetic_environment() -> Iterator[None]:
     path has room for about 100 bytes); git reads only the configuration above;
     the commands of this Python's environment come first on PATH.
     """
+    # Whoever starts the tests in the background may have Ctrl-C ignored, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="fu-") as place, pytest.MonkeyPatch.context() as patch:
         home = Path(place)
         for name in [*os.environ]:

@@ -31,7 +31,7 @@ def test_hello_hands_a_frozen_artifact_on(own_shell: Shell) -> None:
 def test_fix_bug_is_mended_by_one_rerun_and_merged(own_shell: Shell, tmp_path: Path) -> None:
     own_shell.example("fix-bug")
     before = state_of(own_shell.root)
-    own_shell.command(["python3", "-m", "unittest"], code=1)
+    own_shell.command(["python3", "-B", "-m", "unittest"], code=1)
     document = own_shell.document("run")
     run = document["run"]
     assert document == {"run": run, "outcome": "succeeded", "exit_code": 0}
@@ -55,7 +55,7 @@ def test_fix_bug_is_mended_by_one_rerun_and_merged(own_shell: Shell, tmp_path: P
 
     assert state_of(own_shell.root) == before
     own_shell.fusion("merge", run)
-    own_shell.command(["python3", "-m", "unittest"])
+    own_shell.command(["python3", "-B", "-m", "unittest"])
     assert own_shell.git("status", "--porcelain") == ""
     assert own_shell.git("diff", "--name-only", "HEAD~2").split() == [
         "CHANGELOG.md",

@@ -96,7 +96,7 @@ def test_detached_run_can_be_cancelled_and_its_log_ends(person: Shell) -> None:
     follower = person.start("logs", "--follow", run)
     person.fusion("cancel", run, "--reason", "enough")
     said, _ = follower.communicate()
-    assert said == b"waiting\n"
+    assert said == b"==> wait/1 turn-1 <==\nwaiting\n"
     wait_until(lambda: status(person, run) == "cancelled", "end of the run")
     assert "cancelled" in person.fusion("why", run).out
 
@@ -116,6 +116,7 @@ def test_logs_follow_output_as_it_is_written(person: Shell) -> None:
     run = person.fusion("run", "--detach", person.flow("waiting", WAITING)).out.strip()
     follower = person.start("logs", "-f", f"{run}/wait")
     assert follower.stdout is not None
+    assert follower.stdout.readline() == b"==> wait/1 turn-1 <==\n"
     assert follower.stdout.readline() == b"waiting\n"
     assert status(person, run) == "running"
     (person.session_of(run, "wait") / "go").touch()
@@ -138,11 +139,17 @@ def status(person: Shell, run: str) -> str:
         (["show", "zzz"], "zzz"),
         (["show", "not an id!"], "names no run"),
         (["code", "ls", "@last"], "names no node"),
-        (["artifact", "cat", "@last/wait", "nothing"], "no artifact nothing"),
     ],
 )
 def test_wrong_use_is_64_and_says_what_is_right(person: Shell, arguments: list[str], said: str) -> None:
     assert said in person.fusion(*arguments, code=64).err
+
+
+def test_artifact_that_is_not_there_is_64(person: Shell) -> None:
+    run = person.document("run", person.flow("quick", QUICK))["run"]
+    (node,) = person.document("show", run)["stages"]
+    asked = ("artifact", "cat", f"{run}/{node['node']}", "nothing")
+    assert "no artifact nothing" in person.fusion(*asked, code=64).err
 
 
 def test_wrong_flow_file_is_64_with_every_problem(person: Shell) -> None:
