@@ -80,7 +80,8 @@ def run_guarded(arguments: Sequence[str]) -> int:
     except FusionError as error:
         say(f"fusion: {sentence_of(error)}")
         for problem in error.fields.get("problems", "").splitlines():
-            say(f"  {display_safe(problem)}")
+            if not problem.startswith(error.found):
+                say(f"  {display_safe(problem)}")
         return _BY_CODE.get(error.code, INTERNAL)
     except BrokenPipeError:
         _detach_streams()

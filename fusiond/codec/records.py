@@ -83,7 +83,10 @@ def _explain(record: type[object], value: object, *, strict: bool) -> Never:
         problems = transform_error(error, "$", _sentence)
         if len(problems) == 1 and problems[0].endswith(WHOLE):
             # What the record says of itself needs no place and no name of a class.
-            raise InvalidError(problems[0].removesuffix(WHOLE)) from None
+            raise InvalidError(
+                problems[0].removesuffix(WHOLE),
+                fields={"record": record.__name__, "problems": problems[0]},
+            ) from None
         raise InvalidError(
             f"not a {record.__name__}: {'; '.join(problems)}",
             expected=f"a {record.__name__}",

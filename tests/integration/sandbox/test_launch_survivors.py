@@ -201,8 +201,11 @@ def stray() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def marker_of(pid: int) -> str:
-    """Return a process's FUSION_ATTEMPT, "" when it has none."""
-    environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    """Return a process's FUSION_ATTEMPT, "" when it has none or is gone."""
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
     return next((item[15:].decode() for item in environment if item.startswith(b"FUSION_ATTEMPT=")), "")
 
 
