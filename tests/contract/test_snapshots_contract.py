@@ -209,6 +209,15 @@ async def test_inputs_are_laid_by_name(snapshots: Snapshots, ground: Attempt) ->
     ]
 
 
+async def test_an_input_that_may_be_several_is_a_directory_of_one(
+    snapshots: Snapshots, ground: Attempt
+) -> None:
+    plan = laid("plans", frozen(await freeze(snapshots, ground), "plan.md"))
+    target = ground.place / "inputs"
+    await snapshots.hand_over(RUN, [replace(plan, many=True)], str(target))
+    assert (target / "plans/plan.md").read_text() == "# Plan"
+
+
 async def test_an_input_that_is_not_as_recorded_is_not_laid(snapshots: Snapshots, ground: Attempt) -> None:
     plan = laid("plan", frozen(await freeze(snapshots, ground), "plan.md"))
     for wrong in (replace(plan, digest=digest_bytes(b"x")), replace(plan, attempt=AttemptNumber(2))):

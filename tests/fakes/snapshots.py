@@ -113,7 +113,8 @@ class FakeSnapshots:
             body = self.versions.get(attempt, {}).get(each.path, b"")
             if digest_bytes(body) != each.digest:
                 raise CorruptError(f"frozen artifact {each.path} of {attempt} is not as recorded")
-            place = each.name if uses[each.name] == 1 else f"{each.name}/{each.path}"
+            alone = uses[each.name] == 1 and not each.many
+            place = each.name if alone else f"{each.name}/{each.path}"
             file = Path(target) / place
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(body)
