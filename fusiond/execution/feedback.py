@@ -1,7 +1,7 @@
 """What a rerun is told: gate, command, how it ended, its output, and contract problems.
 
 The text is for an agent or a script, so it is plain and bounded; output in it is
-controlled (`governance.md`, Unit gates). Pure, but for reading the output's pages.
+controlled (`governance.md`, Unit gates). It reads pages of output and changes nothing.
 """
 
 from collections.abc import Sequence

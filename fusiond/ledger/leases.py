@@ -1,7 +1,7 @@
 """The port `StageQueue` over SQLite.
 
-Claims are made with the append they come with (`ledger.sqlite_ledger`); here
-leases are read, extended and given back. Each change is one statement.
+A claim may also come with an append (`ledger.sqlite_ledger`). Each change here is
+one statement.
 """
 
 import sqlite3

@@ -25,7 +25,7 @@ from fusiond.execution.context import LaidTree, StageContext
 from fusiond.execution.hints import hinting
 from fusiond.execution.inputs import write_feedback
 from fusiond.execution.launching import Launched, Order, launch
-from fusiond.execution.perform.prepare import relaid
+from fusiond.execution.perform.prepare import relaid_or_lost
 
 OUTPUT_CAP_BYTES = 64 * 1024 * 1024
 
@@ -35,9 +35,8 @@ async def perform_turn(ctx: StageContext, effect: RunTurn) -> None:
     work = ctx.node.work
     if not isinstance(work, RunWork):
         raise InvalidError(f"{ctx.node.id} is a {ctx.node.kind} node", expected="a `run:` node")
-    laid = await relaid(ctx, ctx.attempt)
+    laid = await relaid_or_lost(ctx, effect.attempt)
     if laid is None:
-        await _record_lost(ctx, effect)
         return
     feedback = await _lay_feedback(ctx, effect, laid)
     await ctx.record(
@@ -112,15 +111,6 @@ async def _lay_feedback(ctx: StageContext, effect: RunTurn, laid: LaidTree) -> s
         body = b"The feedback of this rerun was erased.\n"
     await write_feedback(laid.tree.places, name, body)
     return name
-
-
-async def _record_lost(ctx: StageContext, effect: RunTurn) -> None:
-    await ctx.record(
-        effect.attempt,
-        AttemptFailed(
-            reason=AttemptFailure.WORKSPACE_LOST, detail="the attempt's worktree is gone or half made"
-        ),
-    )
 
 
 async def perform_close_unknown(ctx: StageContext, effect: CloseUnknown) -> None:

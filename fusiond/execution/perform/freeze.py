@@ -25,17 +25,15 @@ from fusiond.execution.freezing import (
     recorded_tree,
     verification_of,
 )
-from fusiond.execution.perform.prepare import relaid
+from fusiond.execution.perform.prepare import relaid_or_lost
 from fusiond.ports.snapshots import Staged
 from fusiond.ports.workspace import CommittedTree
 
 
 async def perform_freeze(ctx: StageContext, effect: FreezeAttempt) -> None:
     """Freeze an attempt whose gates passed, or record what is wrong with it."""
-    laid = await relaid(ctx, ctx.attempt)
+    laid = await relaid_or_lost(ctx, effect.attempt)
     if laid is None:
-        detail = "the attempt's worktree is gone or half made"
-        await ctx.record(effect.attempt, AttemptFailed(reason=AttemptFailure.WORKSPACE_LOST, detail=detail))
         return
     try:
         await _freeze(ctx, effect, laid)

@@ -19,12 +19,12 @@ from fusiond.execution.feedback import (
 )
 from fusiond.execution.freezing import freeze_request, nested_problems, recorded_tree
 from fusiond.execution.launching import Order, launch
-from fusiond.execution.perform.prepare import relaid
+from fusiond.execution.perform.prepare import relaid_or_lost
 
 
 async def perform_revision(ctx: StageContext, effect: RecordRevision) -> None:
     """Record the worktree's tree id and the outputs' digest before a gate round."""
-    laid = await _laid_or_lost(ctx, effect.attempt)
+    laid = await relaid_or_lost(ctx, effect.attempt)
     if laid is None:
         return
     snapshot = await recorded_tree(ctx, effect.attempt)
@@ -65,7 +65,7 @@ async def _record_unrecordable(ctx: StageContext, number: AttemptNumber, problem
 
 async def perform_gate(ctx: StageContext, effect: RunGate) -> None:
     """Run one unit gate. A gate that was cancelled leaves no outcome and runs again later."""
-    laid = await _laid_or_lost(ctx, effect.attempt)
+    laid = await relaid_or_lost(ctx, effect.attempt)
     if laid is None:
         return
     gate = ctx.gate(effect.gate)
@@ -108,7 +108,7 @@ async def perform_rerun(ctx: StageContext, effect: RequestRerun) -> None:
     A failed gate does not hide contract problems: both are told at once, so that
     one rerun can mend both.
     """
-    laid = await _laid_or_lost(ctx, effect.attempt)
+    laid = await relaid_or_lost(ctx, effect.attempt)
     if laid is None:
         return
     parts = [*await _gate_part(ctx), *await _contract_part(ctx, effect, laid)]
@@ -147,11 +147,3 @@ async def _contract_part(ctx: StageContext, effect: RequestRerun, laid: LaidTree
     of_tree = (snapshot,) if isinstance(snapshot, ContractProblem) else nested_problems(snapshot)
     problems = (*checked.problems, *of_tree)
     return [problems_feedback(problems)] if problems else []
-
-
-async def _laid_or_lost(ctx: StageContext, number: AttemptNumber) -> LaidTree | None:
-    laid = await relaid(ctx, ctx.attempt)
-    if laid is None:
-        detail = "the attempt's worktree is gone or half made"
-        await ctx.record(number, AttemptFailed(reason=AttemptFailure.WORKSPACE_LOST, detail=detail))
-    return laid

@@ -17,7 +17,7 @@ from fusiond.domain.errors import (
     StorageError,
 )
 from fusiond.domain.flow import CodeAccess
-from fusiond.domain.ids import CommitId, NodeId
+from fusiond.domain.ids import AttemptNumber, CommitId, NodeId
 from fusiond.domain.launch import Isolation
 from fusiond.domain.state import AttemptState
 from fusiond.domain.steps.attempt import (
@@ -170,3 +170,12 @@ async def relaid(ctx: StageContext, attempt: AttemptState) -> LaidTree | None:
         mounts = (*mounts, *laid)
     ctx.run.laid[ctx.node.id] = LaidTree(tree=tree, mounts=mounts)
     return ctx.run.laid[ctx.node.id]
+
+
+async def relaid_or_lost(ctx: StageContext, number: AttemptNumber) -> LaidTree | None:
+    """Return the attempt's tree, or record that it is lost and return None."""
+    laid = await relaid(ctx, ctx.attempt)
+    if laid is None:
+        detail = "the attempt's worktree is gone or half made"
+        await ctx.record(number, AttemptFailed(reason=AttemptFailure.WORKSPACE_LOST, detail=detail))
+    return laid
