@@ -32,6 +32,7 @@ _BY_CODE = {
     ErrorCode.ISOLATION: BLOCKED,
     ErrorCode.TOOLCHAIN: BLOCKED,
     ErrorCode.UNSUPPORTED: BLOCKED,
+    ErrorCode.NEWER: BLOCKED,
     ErrorCode.STORAGE: TRY_AGAIN,
     ErrorCode.TRY_AGAIN: TRY_AGAIN,
     ErrorCode.CONFLICT: TRY_AGAIN,

@@ -31,6 +31,7 @@ GLYPHS = {
     "active": ("▶", "blue"),
     "cancelling": ("⊘", "yellow"),
     "waiting": ("·", "dim"),
+    "unreadable": ("!", "red"),
 }
 """State as glyph and colour; the word always stands beside the glyph."""
 

@@ -73,6 +73,7 @@ class Parts:
             ("runs driven", str(self.runs.active)),
         ]
         facts += [("cannot go on", f"{run}: {why}") for run, why in self.runs.broken.items()]
+        facts += [("waits for the disk", f"{run}: {why}") for run, why in self.runs.stalled.items()]
         facts += [("bubblewrap", each.problem) for each in self.findings if each.problem]
         return tuple(facts)
 

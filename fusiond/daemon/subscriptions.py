@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fusiond.domain.ids import RunId
-from fusiond.ports.ledger import PositionedStep
+from fusiond.ports.ledger import FedStep, UnreadableStep
 from fusiond.wire.limits import REPLAY_POSITIONS
 from fusiond.wire.messages import (
     PackedPush,
@@ -41,7 +41,7 @@ COALESCE_S = 0.005
 class StepReader(Protocol):
     """What subscriptions need of the ledger."""
 
-    async def feed(self, *, after_position: int, limit: int) -> Sequence[PositionedStep]:
+    async def feed(self, *, after_position: int, limit: int) -> Sequence[FedStep]:
         """Read steps of all runs in commit order."""
         ...
 
@@ -68,11 +68,12 @@ class Outlet(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TailStep:
-    """A step as pushed, packed once for all subscribers; None when it fits in no frame."""
+    """A step as pushed, packed once for all subscribers; else why it cannot be."""
 
     position: int
     run: RunId
     packed: PackedPush | None
+    without: SnapshotReason = SnapshotReason.TOO_LARGE
 
     @property
     def size(self) -> int:
@@ -187,9 +188,11 @@ class StepHub:
             del self._positions[:surplus]
 
 
-def _tail_step(positioned: PositionedStep) -> TailStep:
-    packed = packed_push(StepPush(position=positioned.position, step=positioned.step))
-    return TailStep(positioned.position, positioned.step.run, packed if packed.fits else None)
+def _tail_step(fed: FedStep) -> TailStep:
+    if isinstance(fed, UnreadableStep):
+        return TailStep(fed.position, fed.run, None, SnapshotReason.UNREADABLE)
+    packed = packed_push(StepPush(position=fed.position, step=fed.step))
+    return TailStep(fed.position, fed.run, packed if packed.fits else None)
 
 
 class StepSubscription:
@@ -209,6 +212,7 @@ class StepSubscription:
         self._params = params
         self._position = params.from_position
         self._live = False
+        self._unreadable: set[RunId] = set()
 
     async def run(self) -> None:
         """Send until cancelled.
@@ -246,7 +250,7 @@ class StepSubscription:
             if self._params.run not in {None, each.run}:
                 continue
             if each.packed is None:
-                self._snapshot(SnapshotReason.TOO_LARGE, each.position)
+                self._leave_out(each)
                 continue
             self._outlet.send(each.packed.framed(self._number))
             queued += len(each.packed.fields)
@@ -254,6 +258,14 @@ class StepSubscription:
                 queued = 0
                 await self._outlet.drained()
         await self._outlet.drained()
+
+    def _leave_out(self, step: TailStep) -> None:
+        """Have what cannot be sent read anew; of an unreadable run that is said once."""
+        if step.without is SnapshotReason.UNREADABLE:
+            if step.run in self._unreadable:
+                return
+            self._unreadable.add(step.run)
+        self._snapshot(step.without, step.position)
 
     def _snapshot(self, reason: SnapshotReason, position: int | None = None) -> None:
         self._position = self._hub.head if position is None else position

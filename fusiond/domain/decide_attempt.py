@@ -49,7 +49,7 @@ _BLOCKS = {
 }
 """Failures that a further attempt cannot mend: the stage is blocked at once."""
 
-_UNCOUNTED = frozenset({AttemptFailure.INTERRUPTED, AttemptFailure.WORKSPACE_LOST, AttemptFailure.PARKED})
+_UNCOUNTED = frozenset({AttemptFailure.INTERRUPTED, AttemptFailure.WORKSPACE_LOST})
 
 
 def next_for_attempt(plan: StagePlan, attempt: AttemptState, repair_reruns: int) -> StageEffect | None:
@@ -187,7 +187,8 @@ def describe(ended: Ended) -> str:
         case ProcessOutcome.NOT_EXECUTABLE:
             return "not executable (126)"
         case _:
-            return ended.outcome.replace("_", " ")
+            told = ended.outcome.replace("_", " ")
+            return f"{told}: {ended.detail}" if ended.detail else told
 
 
 def _fail(plan: StagePlan, attempt: AttemptState, reason: AttemptFailure, detail: str) -> FailAttempt:

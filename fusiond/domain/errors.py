@@ -138,6 +138,14 @@ class StorageError(FusionError):
     code = ErrorCode.STORAGE
 
 
+class UnrecordedError(StorageError):
+    """The ledger itself could not be written: nothing can be recorded now, not even a failure.
+
+    Whoever meets it waits and does the same again; any other StorageError is an
+    outcome that the ledger can hold.
+    """
+
+
 class IsolationError(FusionError):
     """An attempt could not be isolated; it never runs in the user's checkout."""
 

@@ -99,6 +99,7 @@ def _turned(
                     signal=payload.signal,
                     output=payload.output,
                     duration_us=payload.duration_us,
+                    detail=payload.detail,
                 )
             return replace(attempt, open_call=None, command=ended)
         case EffectUnknown():
@@ -148,6 +149,7 @@ def _gate_finished(attempt: AttemptState, payload: UnitGateFinished) -> AttemptS
         signal=payload.signal,
         output=payload.output,
         duration_us=payload.duration_us,
+        detail=payload.detail,
     )
     run = GateRun(gate=payload.gate, round=payload.round, ended=ended)
     others = tuple(each for each in attempt.last_gates if each.gate != payload.gate)

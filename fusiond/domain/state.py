@@ -37,13 +37,14 @@ class OpenCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a command or a gate ended, with where its output is."""
+    """How a command or a gate ended, with where its output is and, for broken walls, what broke."""
 
     outcome: ProcessOutcome
     exit_code: int | None
     signal: int | None
     output: OutputRef | None
     duration_us: int
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

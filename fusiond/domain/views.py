@@ -18,12 +18,16 @@ from fusiond.domain.transitions import AttemptPhase, RunPhase, StagePhase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """One line of a list of runs. `status` is the outcome once there is one, else the phase."""
+    """One line of a list of runs.
+
+    `status` is the outcome once there is one, else the phase; "unreadable" for a run
+    that this version cannot read, with the reason in `unreadable` and no phase.
+    """
 
     run: RunId
     tenant: TenantId
     flow: str
-    phase: RunPhase
+    phase: RunPhase | None
     outcome: RunOutcome | None
     status: str
     stages_done: int
@@ -31,6 +35,7 @@ class RunSummary:
     started_us: int
     updated_us: int
     head_seq: int
+    unreadable: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 
-from fusiond.domain.errors import ConflictError, FencedError
+from fusiond.domain.errors import ConflictError, FencedError, StorageError, UnrecordedError
 from fusiond.domain.fold import admit, apply
 from fusiond.domain.ids import RunId
 from fusiond.domain.leases import Fence
@@ -62,7 +62,7 @@ class RunChain:
             IllegalStepError: the steps are not allowed now; nothing was appended.
             ConflictError, FencedError: somebody else moved the run; the state has
                 been brought up to date, so that the caller can decide anew.
-            StorageError: the disk refused; nothing was appended.
+            UnrecordedError: the disk refused; nothing was appended.
         """
         async with self._lock:
             admitted = admit(self._state, steps)
@@ -84,6 +84,14 @@ class RunChain:
         except (ConflictError, FencedError):
             await self._catch_up()
             raise
+        except StorageError as error:
+            raise UnrecordedError(
+                error.found,
+                expected=error.expected,
+                cure=error.cure,
+                state=error.state,
+                fields=error.fields,
+            ) from error
         self._state = replace(admitted, head=appended.head)
         self._on_append(appended)
         self._announce()

@@ -70,6 +70,12 @@ class RunDriver:
         self._wake = asyncio.Event()
         self._draining = False
         self._refusals = 0
+        self._stalled = ""
+
+    @property
+    def stalled(self) -> str:
+        """Return what keeps the run from moving although it is driven, empty when nothing does."""
+        return self._stalled
 
     @property
     def run(self) -> RunContext:
@@ -141,7 +147,7 @@ class RunDriver:
                     return
                 lease = await self._claim(effect.node)
                 await perform(self._run, effect, lease, cancel, self._locks)
-            self._refusals = 0
+            self._moved()
         except FencedError:
             self._leases.pop(effect.node, None)
             await self._stand_back(effect.node)
@@ -219,7 +225,13 @@ class RunDriver:
             raise error
         await asyncio.sleep(BACKOFF_S[0] if self._refusals > 1 else 0)
 
+    def _moved(self) -> None:
+        self._refusals = 0
+        self._stalled = ""
+
     async def _back_off(self, error: StorageError) -> None:
+        """Wait for the disk. It ends by itself, so the wait has no end but is for everyone to see."""
+        self._stalled = error.sentence()
         wait_s = BACKOFF_S[min(self._refusals, len(BACKOFF_S) - 1)]
         self._refusals += 1
         logger.error("the ledger refused", extra=facts(run=self._run.chain.run, why=error.sentence()))
@@ -246,7 +258,7 @@ class RunDriver:
     async def _recorded(self, performance: Coroutine[None, None, None]) -> None:
         try:
             await performance
-            self._refusals = 0
+            self._moved()
         except (ConflictError, IllegalStepError) as error:
             await self._refused(error)
             self._wake.set()

@@ -1,6 +1,7 @@
 """What happens at start, before any run goes on: leftovers are ended and swept.
 
-Order matters: processes first (they could still write), then leases of dead
+A run that this version cannot read is left exactly as it is, files included; the
+others go on. Order matters: processes first (they could still write), then leases of dead
 workers, then directories that no recorded step names. The caller holds the
 workspace's lock, so no other daemon is alive here.
 """
@@ -8,7 +9,8 @@ workspace's lock, so no other daemon is alive here.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fusiond.domain.ids import AttemptId, StageId
+from fusiond.domain.errors import CorruptError, IllegalStepError, NewerError
+from fusiond.domain.ids import AttemptId, RunId, StageId
 from fusiond.domain.state import RunState
 from fusiond.domain.steps.record import NewStep
 from fusiond.domain.steps.run import ResumeCause, RunResumed
@@ -19,14 +21,18 @@ from fusiond.execution.services import Services
 NEVER_US = 2**62
 """Later than every expiry: all leases that were not released count as expired."""
 
+UNREADABLE = (NewerError, CorruptError, IllegalStepError)
+"""What makes one run unreadable (`engine.md`, Ledger), and no other."""
+
 _BATCH = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """What the start found: the open runs, and what was ended or removed."""
+    """What the start found: the open runs, those that cannot be read, and what was ended or removed."""
 
     chains: tuple[RunChain, ...]
+    unreadable: dict[RunId, str]
     processes: int
     leases: int
     removed: tuple[str, ...]
@@ -36,16 +42,22 @@ async def recover(services: Services) -> Recovered:
     """Bring the workspace into a state from which every open run can go on."""
     processes = await services.launcher.end_leftovers(f"{services.settings.workspace}/")
     leases = await _release_dead(services)
-    chains = await _open_chains(services)
+    chains, unreadable = await _open_chains(services)
     states = [chain.state for chain in chains]
     removed = [
-        *await services.workspace.sweep(frozenset(map(str, _live(states)))),
+        *await services.workspace.sweep(frozenset(map(str, _live(states))), frozenset(unreadable)),
         *await services.snapshots.sweep(frozenset(state.run for state in states), _frozen(states)),
     ]
     await services.content.sweep()
     for chain in chains:
         await _note_restart(services, chain)
-    return Recovered(chains=chains, processes=processes, leases=leases, removed=tuple(removed))
+    return Recovered(
+        chains=tuple(chains),
+        unreadable=unreadable,
+        processes=processes,
+        leases=leases,
+        removed=tuple(removed),
+    )
 
 
 async def _release_dead(services: Services) -> int:
@@ -57,12 +69,19 @@ async def _release_dead(services: Services) -> int:
     return released
 
 
-async def _open_chains(services: Services) -> tuple[RunChain, ...]:
-    rows = await services.ledger.runs(None, open_only=True, limit=1_000_000)
-    chains = [RunChain(services.ledger, services.on_append, row.run) for row in rows]
-    for chain in chains:
-        await chain.load()
-    return tuple(chains)
+async def _open_chains(services: Services) -> tuple[list[RunChain], dict[RunId, str]]:
+    """Fold every open run; of those that cannot be folded say why."""
+    chains: list[RunChain] = []
+    unreadable: dict[RunId, str] = {}
+    for row in await services.ledger.runs(None, open_only=True, limit=1_000_000):
+        chain = RunChain(services.ledger, services.on_append, row.run)
+        try:
+            await chain.load()
+        except UNREADABLE as error:
+            unreadable[row.run] = error.sentence()
+        else:
+            chains.append(chain)
+    return chains, unreadable
 
 
 def _live(states: Sequence[RunState]) -> list[AttemptId]:

@@ -23,9 +23,10 @@ from fusiond.execution.chain import RunChain
 from fusiond.execution.context import RunContext
 from fusiond.execution.driver import RunDriver
 from fusiond.execution.logged import facts
-from fusiond.execution.recovery import recover
+from fusiond.execution.recovery import UNREADABLE, recover
 from fusiond.execution.services import Services
 from fusiond.execution.setup import SetupLocks
+from fusiond.ports.ledger import RunRow
 
 logger = logging.getLogger(__name__)
 
@@ -71,8 +72,14 @@ class Runs:
 
     @property
     def broken(self) -> dict[RunId, str]:
-        """Return runs whose driver ended on an internal error, with the error."""
+        """Return open runs that nobody drives, with the reason: unreadable, or an internal error."""
         return dict(self._broken)
+
+    @property
+    def stalled(self) -> dict[RunId, str]:
+        """Return driven runs that a refusing disk holds up; they go on by themselves when it takes writes."""
+        stalled = {run: driven.driver.stalled for run, driven in self._driven.items()}
+        return {run: why for run, why in stalled.items() if why}
 
     @property
     def active(self) -> int:
@@ -91,6 +98,9 @@ class Runs:
                 removed=len(recovered.removed),
             ),
         )
+        self._broken.update(recovered.unreadable)
+        for run, why in recovered.unreadable.items():
+            logger.error("run cannot be read", extra=facts(run=run, why=why))
         for chain in recovered.chains:
             self._chains[chain.run] = chain
             await self.drive(chain)
@@ -225,10 +235,29 @@ class Runs:
         for row in rows:
             known = self._summaries.get(row.run)
             if known is None or known.head_seq != row.head.seq:
-                known = summary_of(await self.state(tenant, row.run))
+                known = await self._summary(tenant, row)
                 self._summaries[row.run] = known
             listed.append(known)
         return listed
+
+    async def _summary(self, tenant: TenantId, row: RunRow) -> RunSummary:
+        try:
+            return summary_of(await self.state(tenant, row.run))
+        except UNREADABLE as error:
+            return RunSummary(
+                run=row.run,
+                tenant=row.tenant,
+                flow="",
+                phase=None,
+                outcome=None,
+                status="unreadable",
+                stages_done=0,
+                stages=0,
+                started_us=row.started_us,
+                updated_us=row.updated_us,
+                head_seq=row.head.seq,
+                unreadable=error.sentence(),
+            )
 
     async def cancel(self, tenant: TenantId, run: RunId, *, by: str, reason: str) -> None:
         """Ask for the end of a run. Asking again changes nothing; RefusedError when it is over."""

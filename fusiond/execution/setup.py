@@ -8,7 +8,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from fusiond.domain.digest import Digest, digest_bytes, digest_fields
-from fusiond.domain.errors import FusionError, NotFoundError
+from fusiond.domain.errors import FusionError, NotFoundError, StorageError
 from fusiond.domain.flow import SetupSpec
 from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.ids import AttemptId, AttemptNumber
@@ -104,6 +104,8 @@ async def _run_setup(
         return SetupFailed(detail=_told(setup, launched), output=launched.output)
     try:
         await services.setups.store(key, tree.places)
+    except StorageError:
+        raise
     except FusionError as error:
         return SetupFailed(detail=f"the result of setup cannot be kept: {error.sentence()}", output=None)
     return None

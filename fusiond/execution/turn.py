@@ -21,12 +21,12 @@ from fusiond.domain.effects import (
     RunTurn,
     StageEffect,
 )
-from fusiond.domain.errors import FencedError, StorageError
+from fusiond.domain.errors import FencedError, StorageError, UnrecordedError
 from fusiond.domain.leases import Fence, Lease
 from fusiond.execution.context import RunContext, StageContext
 from fusiond.execution.logged import facts
 from fusiond.execution.perform.command import perform_close_unknown, perform_turn
-from fusiond.execution.perform.finish import perform_fail, perform_finish_stage
+from fusiond.execution.perform.finish import perform_fail, perform_finish_stage, perform_storage_failure
 from fusiond.execution.perform.freeze import perform_freeze
 from fusiond.execution.perform.judge import perform_gate, perform_rerun, perform_revision
 from fusiond.execution.perform.prepare import perform_prepare
@@ -53,7 +53,7 @@ async def perform(
     Raises:
         FencedError: the lease went to somebody else; nothing more was appended.
         ConflictError, IllegalStepError: the run moved meanwhile; decide anew.
-        StorageError: the ledger could not be written.
+        UnrecordedError: the ledger could not be written.
     """
     ctx = StageContext(
         run=run,
@@ -64,11 +64,15 @@ async def perform(
     renewing = asyncio.create_task(_renew(ctx, lease), name=f"renew {effect.node}")
     try:
         await _dispatch(ctx, effect, locks)
+    except UnrecordedError:
+        raise
+    except StorageError as error:
+        await perform_storage_failure(ctx, error)
     finally:
         renewing.cancel()
         await asyncio.wait([renewing])
-    if not renewing.cancelled() and (error := renewing.exception()) is not None:
-        raise error
+    if not renewing.cancelled() and (lost := renewing.exception()) is not None:
+        raise lost
 
 
 async def _renew(ctx: StageContext, lease: Lease) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fusiond.codec.steps import StoredStep
 from fusiond.domain.digest import Digest
-from fusiond.domain.errors import ConflictError, NewerError
+from fusiond.domain.errors import ConflictError, CorruptError, NewerError
 from fusiond.domain.ids import RunId, TenantId
 from fusiond.domain.leases import Lease, claimed, may_claim
 from fusiond.domain.steps.after import ContentErased
@@ -19,7 +19,15 @@ from fusiond.ledger.group_commit import GroupCommit
 from fusiond.ledger.leases import find_lease
 from fusiond.ledger.reading import broken, checked_hash, checked_step, next_steps
 from fusiond.ledger.rows import batch_rows, check_batch
-from fusiond.ports.ledger import AppendBatch, Appended, LeaseClaim, PositionedStep, RunRow
+from fusiond.ports.ledger import (
+    AppendBatch,
+    Appended,
+    FedStep,
+    LeaseClaim,
+    PositionedStep,
+    RunRow,
+    UnreadableStep,
+)
 
 log = logging.getLogger(__name__)
 
@@ -104,16 +112,15 @@ class SqliteLedger:
             await asyncio.sleep(0)
         return steps
 
-    async def feed(self, *, after_position: int, limit: int) -> Sequence[PositionedStep]:
+    async def feed(self, *, after_position: int, limit: int) -> Sequence[FedStep]:
         """See the port. Each step's hash is checked, and its predecessor where that is in the page too."""
         heads: dict[RunId, Head] = {}
-        found: list[PositionedStep] = []
+        found: list[FedStep] = []
         while len(found) < limit:
             chunk = min(CHUNK, limit - len(found))
             rows = await self._fetch(_FEED, (after_position, chunk))
             for position, *values in rows:
-                step = _following(StoredStep._make(values), heads)
-                found.append(PositionedStep(position=position, step=step))
+                found.append(_fed(position, StoredStep._make(values), heads))
             if len(rows) < chunk:
                 break
             after_position = found[-1].position
@@ -180,6 +187,13 @@ class SqliteLedger:
             raise as_fusion_error(error) from error
 
 
+def _fed(position: int, stored: StoredStep, heads: dict[RunId, Head]) -> FedStep:
+    try:
+        return PositionedStep(position=position, step=_following(stored, heads))
+    except (NewerError, CorruptError) as error:
+        return UnreadableStep(position=position, run=RunId(stored.run), error=error)
+
+
 def _following(stored: StoredStep, heads: dict[RunId, Head]) -> Step:
     run = RunId(stored.run)
     before = heads.get(run)
@@ -193,17 +207,11 @@ def _following(stored: StoredStep, heads: dict[RunId, Head]) -> Step:
 
 def _run_row(row: sqlite3.Row) -> RunRow:
     run, tenant, seq, digest, last_kind, started_us, updated_us, finished = row
-    if last_kind not in _KINDS:
-        raise NewerError(
-            f"run {run} ends with a step of kind {last_kind!r}, written by a newer fusion",
-            expected="a kind that this Fusion knows",
-            cure="upgrade fusion to read this run",
-        )
     return RunRow(
         run=RunId(run),
         tenant=TenantId(tenant),
         head=Head(seq=seq, hash=Digest(digest)),
-        last_kind=StepKind(last_kind),
+        last_kind=StepKind(last_kind) if last_kind in _KINDS else None,
         started_us=started_us,
         updated_us=updated_us,
         finished=bool(finished),

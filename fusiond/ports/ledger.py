@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fusiond.domain.digest import ContentRef, Digest
+from fusiond.domain.errors import FusionError
 from fusiond.domain.ids import NodeId, RunId, TenantId, WorkerId
 from fusiond.domain.leases import Fence, Lease
 from fusiond.domain.steps.kinds import StepKind
@@ -59,15 +60,32 @@ class PositionedStep:
     position: int
     step: Step
 
+    @property
+    def run(self) -> RunId:
+        """Return whose step it is."""
+        return self.step.run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableStep:
+    """A step that a newer Fusion wrote or somebody changed: that run cannot be followed, others can."""
+
+    position: int
+    run: RunId
+    error: FusionError
+
+
+FedStep = PositionedStep | UnreadableStep
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """One run as the ledger's index knows it; `last_kind` RUN_FINISHED means closed."""
+    """One run as the ledger's index knows it; `last_kind` is None when a newer Fusion wrote it."""
 
     run: RunId
     tenant: TenantId
     head: Head
-    last_kind: StepKind
+    last_kind: StepKind | None
     started_us: int
     updated_us: int
     finished: bool
@@ -91,8 +109,8 @@ class Ledger(Protocol):
         """Read a run's steps in order. CorruptError on a broken chain, NewerError on a newer kind."""
         ...
 
-    async def feed(self, *, after_position: int, limit: int) -> Sequence[PositionedStep]:
-        """Read steps of all runs in commit order."""
+    async def feed(self, *, after_position: int, limit: int) -> Sequence[FedStep]:
+        """Read steps of all runs in commit order. One run that is unreadable hides no other."""
         ...
 
     async def runs(self, tenant: TenantId | None, *, open_only: bool, limit: int) -> Sequence[RunRow]:

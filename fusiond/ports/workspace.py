@@ -125,8 +125,13 @@ class Workspace(Protocol):
         """Remove an attempt's directories. Only after it is frozen or its failure recorded."""
         ...
 
-    async def sweep(self, keep: frozenset[str]) -> Sequence[str]:
-        """Remove attempt directories that no open attempt owns; return what was removed."""
+    async def sweep(self, keep: frozenset[str], keep_runs: frozenset[RunId]) -> Sequence[str]:
+        """Remove attempt directories that no open attempt owns; return what was removed.
+
+        Args:
+            keep: attempts as `str(AttemptId)` writes them.
+            keep_runs: runs of which nobody can say what is open: nothing of theirs goes.
+        """
         ...
 
 

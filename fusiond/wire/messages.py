@@ -174,6 +174,7 @@ class SnapshotReason(StrEnum):
     FUTURE = "future"
     TOO_FAR = "too_far"
     TOO_LARGE = "too_large"
+    UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +183,7 @@ class SnapshotPush:
 
     EPOCH: the ledger is another one. FUTURE: the client knows positions that this ledger
     does not have. TOO_FAR: it is too far behind. TOO_LARGE: one step fits in no frame.
+    UNREADABLE: a run has a step that this version cannot read; listed runs say which.
     """
 
     kind: ClassVar[PushKind] = PushKind.SNAPSHOT

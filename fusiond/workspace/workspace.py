@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fusiond.domain.ids import AttemptId, CommitId, TreeId
+from fusiond.domain.ids import AttemptId, CommitId, RunId, TreeId
 from fusiond.ports.workspace import (
     CommittedTree,
     MergeConflict,
@@ -130,22 +130,23 @@ class GitWorkspace(Workspace):
             if error.errno not in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT}:
                 raise
 
-    async def sweep(self, keep: frozenset[str]) -> Sequence[str]:
-        """Remove attempts not named in `keep`, and what crashes left; only while nothing else runs.
+    async def sweep(self, keep: frozenset[str], keep_runs: frozenset[RunId]) -> Sequence[str]:
+        """Remove attempts that nobody keeps, and what crashes left; only while nothing else runs.
 
         Args:
             keep: attempts as `str(AttemptId)` writes them.
+            keep_runs: runs of which every attempt stays.
 
         Returns:
             The attempts removed, in the same form, sorted.
         """
-        return await asyncio.to_thread(self._sweep, keep)
+        return await asyncio.to_thread(self._sweep, keep, keep_runs)
 
-    def _sweep(self, keep: frozenset[str]) -> list[str]:
+    def _sweep(self, keep: frozenset[str], keep_runs: frozenset[RunId]) -> list[str]:
         self.layout.create()
         removed: list[str] = []
         for name, path in sorted(self.attempts.all().items()):
-            if name not in keep:
+            if name not in keep and name.partition(".")[0] not in keep_runs:
                 self._discard(path)
                 removed.append(name)
         for place in (self.layout.making, self.layout.trash):

@@ -1,6 +1,6 @@
 """The ledger's ports by the name of their adapter, and appends for tests that do not care what is in them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,16 @@ from fusiond.ledger.database import open_database
 from fusiond.ledger.leases import SqliteStageQueue
 from fusiond.ledger.small_content import SqliteSmallContent
 from fusiond.ledger.sqlite_ledger import SqliteLedger
-from fusiond.ports.ledger import AppendBatch, Appended, LeaseClaim, Ledger, SmallContent, StageQueue
+from fusiond.ports.ledger import (
+    AppendBatch,
+    Appended,
+    FedStep,
+    LeaseClaim,
+    Ledger,
+    PositionedStep,
+    SmallContent,
+    StageQueue,
+)
 from tests.fakes.chains import START_US, new_step
 from tests.fakes.ledger import MemoryDatabase, MemoryLedger, MemorySmallContent, MemoryStageQueue
 from tests.fakes.payloads import run_started, turn_started
@@ -87,3 +96,10 @@ def claim_of(
 ) -> LeaseClaim:
     """Return a claim of a stage."""
     return LeaseClaim(node=node, owner=owner, now_us=now_us, ttl_us=ttl_us)
+
+
+def readable(feed: Sequence[FedStep]) -> list[PositionedStep]:
+    """Return what was fed, after making sure that every step of it can be read."""
+    steps = [each for each in feed if isinstance(each, PositionedStep)]
+    assert len(steps) == len(feed)
+    return steps

@@ -38,6 +38,7 @@ from tests.contract.ledger_kits import (
     claim_of,
     ledger_kit,
     of_stage,
+    readable,
     run_number,
 )
 from tests.fakes.chains import START_US, new_step
@@ -102,7 +103,7 @@ async def test_positions_count_all_runs_in_commit_order(kit: LedgerKit) -> None:
     assert await kit.ledger.head() == 5
     feed = await kit.ledger.feed(after_position=0, limit=10)
     assert [each.position for each in feed] == [1, 2, 3, 4, 5]
-    assert [each.step for each in feed] == [*a.steps, *b.steps, *a2.steps, *b2.steps]
+    assert [each.step for each in readable(feed)] == [*a.steps, *b.steps, *a2.steps, *b2.steps]
     assert list(await kit.ledger.feed(after_position=2, limit=2)) == list(feed[2:4])
     assert list(await kit.ledger.feed(after_position=5, limit=2)) == []
     assert list(await kit.ledger.feed(after_position=99, limit=2)) == []
@@ -365,7 +366,7 @@ async def test_bad_append_fails_nobody_else(kit: LedgerKit) -> None:
     assert sorted(each.position for each in done) == list(range(31, 57))
     for each in done:
         at = await kit.ledger.feed(after_position=each.position - 1, limit=1)
-        assert at[0].step == each.steps[0]
+        assert readable(at)[0].step == each.steps[0]
         run = each.steps[0].run
         assert await kit.small.small(run, ref_of(run.encode())) == run.encode()
 
@@ -385,7 +386,7 @@ async def test_many_callers_keep_their_own_order(kit: LedgerKit) -> None:
     assert [each.position for each in feed] == list(range(1, 25 * 13 + 1))
     for run, expected in zip(runs, hashes, strict=True):
         assert [step.hash for step in await kit.ledger.read(run, after_seq=0, limit=100)] == expected
-        assert [each.step.hash for each in feed if each.step.run == run] == expected
+        assert [each.step.hash for each in readable(feed) if each.run == run] == expected
 
 
 async def test_append_whose_caller_is_gone_does_no_harm(kit: LedgerKit) -> None:
@@ -399,9 +400,8 @@ async def test_append_whose_caller_is_gone_does_no_harm(kit: LedgerKit) -> None:
         steps = await kit.ledger.read(run_number(number), after_seq=0, limit=10)
         last = steps[-1]
         appended = await kit.turn(last.run, Head(seq=last.seq, hash=last.hash), 9)
-        assert (await kit.ledger.feed(after_position=appended.position - 1, limit=1))[
-            0
-        ].step == appended.steps[0]
+        [fed] = await kit.ledger.feed(after_position=appended.position - 1, limit=1)
+        assert readable([fed])[0].step == appended.steps[0]
 
 
 # The index of runs.

@@ -8,7 +8,7 @@ import pytest
 
 from fusiond.domain.digest import digest_bytes
 from fusiond.domain.errors import ConflictError, NotFoundError, RefusedError
-from fusiond.domain.ids import AttemptId, CommitId, TreeId
+from fusiond.domain.ids import AttemptId, CommitId, RunId, TreeId
 from fusiond.ports.workspace import (
     CodeEvidence,
     CommittedTree,
@@ -128,9 +128,18 @@ class TestAttempts:
     async def test_sweep_keeps_what_is_owned(self, world: World) -> None:
         for number in (0, 1, 2):
             await world.work(attempt_of(number=number), {})
-        removed = await world.workspace.sweep(frozenset({str(attempt_of(number=1))}))
+        removed = await world.workspace.sweep(frozenset({str(attempt_of(number=1))}), frozenset())
         assert list(removed) == [str(attempt_of(number=0)), str(attempt_of(number=2))]
         assert await world.workspace.existing(attempt_of(number=1)) is not None
+
+    async def test_sweep_leaves_a_run_alone_of_which_nobody_knows_what_is_open(self, world: World) -> None:
+        await world.work(attempt_of(), {})
+        run = attempt_of().stage.run
+        assert list(await world.workspace.sweep(frozenset(), frozenset({run}))) == []
+        assert await world.workspace.existing(attempt_of()) is not None
+        assert list(await world.workspace.sweep(frozenset(), frozenset({RunId("0" * 13)}))) == [
+            str(attempt_of())
+        ]
 
 
 class TestRevisions:

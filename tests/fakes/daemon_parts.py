@@ -26,7 +26,7 @@ from fusiond.domain.ids import NodeId, RunId, TenantId, WorkspaceId
 from fusiond.domain.labels import NONE
 from fusiond.domain.steps.record import Step
 from fusiond.domain.steps.turn import TurnStarted
-from fusiond.ports.ledger import PositionedStep
+from fusiond.ports.ledger import FedStep, PositionedStep
 from fusiond.wire.limits import REQUEST_US
 from fusiond.wire.methods import PING, RUN_LIST, RUN_SUBMIT
 from fusiond.wire.params import Nothing, OutputFollowParams, RunListParams, RunSubmitParams
@@ -63,7 +63,7 @@ class FedLedger:
     """
 
     def __init__(self, count: int = 0, *, epoch: str = "epoch-1") -> None:
-        self.steps = [step_at(position) for position in range(1, count + 1)]
+        self.steps: list[FedStep] = [step_at(position) for position in range(1, count + 1)]
         self.name = epoch
         self.broken: Exception | None = None
         self.reads: list[int] = []
@@ -74,7 +74,7 @@ class FedLedger:
             self.steps.append(step_at(len(self.steps) + 1, run))
         return len(self.steps)
 
-    async def feed(self, *, after_position: int, limit: int) -> Sequence[PositionedStep]:
+    async def feed(self, *, after_position: int, limit: int) -> Sequence[FedStep]:
         self.reads.append(after_position)
         await asyncio.sleep(0)
         if self.broken is not None:

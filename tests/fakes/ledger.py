@@ -24,7 +24,7 @@ from fusiond.domain.steps.after import ContentErased
 from fusiond.domain.steps.kinds import StepKind
 from fusiond.domain.steps.record import Head, Step
 from fusiond.domain.steps.run import RunStarted
-from fusiond.ports.ledger import AppendBatch, Appended, PositionedStep, RunRow
+from fusiond.ports.ledger import AppendBatch, Appended, FedStep, PositionedStep, RunRow
 
 SMALL_BYTES = 64 * 1024
 MAX_INTEGER = 2**63 - 1
@@ -140,7 +140,7 @@ class MemoryLedger:
         await asyncio.sleep(0)
         return self._database.runs.get(run, [])[max(after_seq, 0) :][: max(limit, 0)]
 
-    async def feed(self, *, after_position: int, limit: int) -> Sequence[PositionedStep]:
+    async def feed(self, *, after_position: int, limit: int) -> Sequence[FedStep]:
         """See the port."""
         await asyncio.sleep(0)
         page = self._database.steps[max(after_position, 0) :][: max(limit, 0)]

@@ -37,7 +37,7 @@ from fusiond.domain.transitions import AttemptPhase
 from fusiond.domain.verification import VerificationStatus
 from tests.fakes import payloads
 
-UNCOUNTED = (AttemptFailure.INTERRUPTED, AttemptFailure.WORKSPACE_LOST, AttemptFailure.PARKED)
+UNCOUNTED = (AttemptFailure.INTERRUPTED, AttemptFailure.WORKSPACE_LOST)
 """Ends of attempts that are nobody's failure; the attempt after one repeats it."""
 
 

@@ -240,8 +240,12 @@ class FakeWorkspace(Workspace):
         self.prepared.pop(attempt, None)
         shutil.rmtree(self.places(attempt).root, ignore_errors=True)
 
-    async def sweep(self, keep: frozenset[str]) -> Sequence[str]:
-        doomed = [attempt for attempt in self.prepared if str(attempt) not in keep]
+    async def sweep(self, keep: frozenset[str], keep_runs: frozenset[RunId]) -> Sequence[str]:
+        doomed = [
+            attempt
+            for attempt in self.prepared
+            if str(attempt) not in keep and attempt.stage.run not in keep_runs
+        ]
         for attempt in doomed:
             await self.discard(attempt)
         return sorted(map(str, doomed))

@@ -1,5 +1,7 @@
 """`fusion ls` and `fusion show`."""
 
+from collections.abc import Mapping
+
 import click
 
 from fusiond.cli.connecting import ask
@@ -38,19 +40,23 @@ def ls(open_only: bool, limit: int, as_json: bool) -> int:
         click.echo("no open run" if open_only else "no run yet; start one with `fusion run`", err=True)
         return 0
     now = now_us()
-    rows = [
-        [
-            as_text(run.get("run")),
-            safe(run.get("flow")),
-            f"{as_int(run.get('stages_done'))}/{as_int(run.get('stages'))}",
-            ago(run.get("started_us"), now),
-            badge(run.get("status")),
-        ]
-        for run in runs
-    ]
-    for line in table(rows, ["RUN", "FLOW", "STAGES", "STARTED", "STATUS"]):
+    for line in table([_row(run, now) for run in runs], ["RUN", "FLOW", "STAGES", "STARTED", "STATUS"]):
         print_line(line)
+    for run in runs:
+        if why := run.get("unreadable"):
+            click.echo(f"{as_text(run.get('run'))} cannot be read: {safe(why)}", err=True)
     return 0
+
+
+def _row(run: Mapping[str, Plain], now: int) -> list[str]:
+    done = "-" if run.get("unreadable") else f"{as_int(run.get('stages_done'))}/{as_int(run.get('stages'))}"
+    return [
+        as_text(run.get("run")),
+        safe(run.get("flow")) or "-",
+        done,
+        ago(run.get("started_us"), now),
+        badge(run.get("status")),
+    ]
 
 
 @click.command()

@@ -102,8 +102,7 @@ class RunHandlers:
     async def why(self, params: RunParams, context: Context) -> RunWhy:
         """Explain one run."""
         tenant, run, state = await self._found(params.run, params.tenant, context)
-        broken = self._runs.broken.get(run)
-        why = explain(state) if broken is None else _broken(broken)
+        why = self._held_up(run) or explain(state)
         lines = list(why.lines)
         if why.report is not None:
             body = await self._services.content.get(tenant, run, why.report)
@@ -119,6 +118,21 @@ class RunHandlers:
             output=output,
             cure=cure,
         )
+
+    def _held_up(self, run: RunId) -> Why | None:
+        if broken := self._runs.broken.get(run):
+            return Why(
+                headline="the daemon stopped driving this run",
+                lines=(broken,),
+                cure="`fusion resume` tries again; `fusion daemon logs` has the details",
+            )
+        if stalled := self._runs.stalled.get(run):
+            return Why(
+                headline="the daemon waits for the disk",
+                lines=(stalled,),
+                cure="free disk space; the run goes on by itself",
+            )
+        return None
 
     async def _tail(self, tenant: TenantId, run: RunId, output: OutputRef) -> bytes:
         offset = max(0, output.total_bytes - WHY_TAIL_BYTES)
@@ -165,11 +179,3 @@ class RunHandlers:
 
 def _who(context: Context) -> str:
     return display_safe(f"uid {context.peer.uid} pid {context.peer.pid} {context.client}", max_chars=200)
-
-
-def _broken(error: str) -> Why:
-    return Why(
-        headline="the daemon stopped driving this run",
-        lines=(error,),
-        cure="`fusion resume` tries again; `fusion daemon logs` has the details",
-    )

@@ -44,7 +44,6 @@ class AttemptFailure(StrEnum):
     WORKSPACE_LOST = "workspace_lost"
     SESSION_LOST = "session_lost"
     CANCELLED = "cancelled"
-    PARKED = "parked"
     STORAGE = "storage"
     VERIFICATION = "verification"
 

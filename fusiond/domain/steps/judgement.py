@@ -42,7 +42,7 @@ class UnitGateStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitGateFinished:
-    """A unit gate's outcome."""
+    """A unit gate's outcome. `detail` says what went wrong where the walls, not the gate, ended it."""
 
     kind: ClassVar[StepKind] = StepKind.UNIT_GATE_FINISHED
     v: ClassVar[int] = 1
@@ -55,6 +55,7 @@ class UnitGateFinished:
     output: Observed[OutputRef | None] = field(default=None)
     duration_us: Observed[int] = field(default=0)
     survivors: Observed[int] = field(default=0)
+    detail: Observed[str] = field(default="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -155,7 +155,10 @@ class ToolCalled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolReturned:
-    """The call's result. For a command `process`, `exit_code` and `signal` are set."""
+    """The call's result. For a command `process`, `exit_code` and `signal` are set.
+
+    `detail` says what went wrong where the walls, not the command, ended it.
+    """
 
     kind: ClassVar[StepKind] = StepKind.TOOL_RETURNED
     v: ClassVar[int] = 1
@@ -169,6 +172,7 @@ class ToolReturned:
     output: Observed[OutputRef | None] = field(default=None)
     duration_us: Observed[int] = field(default=0)
     survivors: Observed[int] = field(default=0)
+    detail: Observed[str] = field(default="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ output is durable; what lies between is unknown after a crash.
 from fusiond.codec.canonical import canonical
 from fusiond.domain.digest import digest_bytes
 from fusiond.domain.effects import CloseUnknown, RunTurn
-from fusiond.domain.errors import ErasedError, InvalidError, StorageError
+from fusiond.domain.errors import ErasedError, InvalidError
 from fusiond.domain.flow import RunWork
 from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.steps.attempt import AttemptFailed, AttemptFailure
@@ -58,16 +58,8 @@ async def perform_turn(ctx: StageContext, effect: RunTurn) -> None:
         output_cap_bytes=OUTPUT_CAP_BYTES,
         feedback=feedback,
     )
-    try:
-        async with hinting(ctx, laid):
-            launched = await launch(
-                ctx.run, ctx.node, ctx.attempt_id(effect.attempt), laid, order, ctx.cancel
-            )
-    except StorageError as error:
-        await ctx.record(
-            effect.attempt, AttemptFailed(reason=AttemptFailure.STORAGE, detail=error.sentence())
-        )
-        return
+    async with hinting(ctx, laid):
+        launched = await launch(ctx.run, ctx.node, ctx.attempt_id(effect.attempt), laid, order, ctx.cancel)
     await ctx.record(effect.attempt, _returned(effect, launched))
 
 
@@ -98,6 +90,7 @@ def _returned(effect: RunTurn, launched: Launched) -> ToolReturned:
         output=launched.output,
         duration_us=result.duration_us,
         survivors=result.survivors,
+        detail=result.detail,
     )
 
 

@@ -1,9 +1,16 @@
 """Performs FailAttempt, FinishStage, ParkRun and FinishRun: mostly records."""
 
 from fusiond.domain.effects import FailAttempt, FinishRun, FinishStage, ParkRun
+from fusiond.domain.errors import StorageError
 from fusiond.domain.flow import CodeAccess
 from fusiond.domain.ids import CommitId
-from fusiond.domain.steps.attempt import AttemptFailed, StageFinished
+from fusiond.domain.steps.attempt import (
+    AttemptFailed,
+    AttemptFailure,
+    BlockReason,
+    StageFinished,
+    StageOutcome,
+)
 from fusiond.domain.steps.run import RunFinished, RunOutcome, RunParked
 from fusiond.execution.context import RunContext, StageContext
 from fusiond.ports.workspace import MergeConflict, Revision
@@ -24,6 +31,24 @@ async def perform_finish_stage(ctx: StageContext, effect: FinishStage) -> None:
             block=effect.block,
             dependency=effect.dependency,
             detail=effect.detail,
+        ),
+    )
+
+
+async def perform_storage_failure(ctx: StageContext, error: StorageError) -> None:
+    """Record that the disk ended an effect: its attempt fails, and without one the stage is blocked."""
+    latest = ctx.run.stage(ctx.node.id).latest
+    if latest is not None and not latest.phase.over:
+        failed = AttemptFailed(reason=AttemptFailure.STORAGE, detail=error.sentence())
+        await ctx.record(latest.number, failed)
+        return
+    await ctx.record(
+        None,
+        StageFinished(
+            outcome=StageOutcome.BLOCKED,
+            attempt=None if latest is None else latest.number,
+            block=BlockReason.STORAGE,
+            detail=error.sentence(),
         ),
     )
 

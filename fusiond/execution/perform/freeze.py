@@ -9,12 +9,7 @@ from dataclasses import replace
 
 from fusiond.domain.artifacts import ContractProblem
 from fusiond.domain.effects import FreezeAttempt
-from fusiond.domain.errors import StorageError
-from fusiond.domain.steps.attempt import (
-    AttemptFailed,
-    AttemptFailure,
-    AttemptFrozen,
-)
+from fusiond.domain.steps.attempt import AttemptFrozen
 from fusiond.domain.steps.judgement import ArtifactsValidated
 from fusiond.execution.context import LaidTree, StageContext
 from fusiond.execution.freezing import (
@@ -33,14 +28,8 @@ from fusiond.ports.workspace import CommittedTree
 async def perform_freeze(ctx: StageContext, effect: FreezeAttempt) -> None:
     """Freeze an attempt whose gates passed, or record what is wrong with it."""
     laid = await relaid_or_lost(ctx, effect.attempt)
-    if laid is None:
-        return
-    try:
+    if laid is not None:
         await _freeze(ctx, effect, laid)
-    except StorageError as error:
-        await ctx.record(
-            effect.attempt, AttemptFailed(reason=AttemptFailure.STORAGE, detail=error.sentence())
-        )
 
 
 async def _freeze(ctx: StageContext, effect: FreezeAttempt, laid: LaidTree) -> None:

@@ -3,8 +3,6 @@
 from fusiond.domain.artifacts import ContractProblem
 from fusiond.domain.decide_attempt import describe
 from fusiond.domain.effects import RecordRevision, RequestRerun, RunGate
-from fusiond.domain.errors import StorageError
-from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.ids import AttemptNumber
 from fusiond.domain.steps.attempt import AttemptFailed, AttemptFailure, RevisionRecorded
 from fusiond.domain.steps.judgement import RerunCause, RerunRequested, UnitGateFinished, UnitGateStarted
@@ -64,7 +62,7 @@ async def _record_unrecordable(ctx: StageContext, number: AttemptNumber, problem
 
 
 async def perform_gate(ctx: StageContext, effect: RunGate) -> None:
-    """Run one unit gate. A gate that was cancelled leaves no outcome and runs again later."""
+    """Run one unit gate. One that was cancelled has said nothing and is due again."""
     laid = await relaid_or_lost(ctx, effect.attempt)
     if laid is None:
         return
@@ -77,15 +75,7 @@ async def perform_gate(ctx: StageContext, effect: RunGate) -> None:
         timeout_us=gate.timeout_us,
         output_cap_bytes=gate.output_cap_bytes,
     )
-    try:
-        launched = await launch(ctx.run, ctx.node, ctx.attempt_id(effect.attempt), laid, order, ctx.cancel)
-    except StorageError as error:
-        await ctx.record(
-            effect.attempt, AttemptFailed(reason=AttemptFailure.STORAGE, detail=error.sentence())
-        )
-        return
-    if launched.outcome is ProcessOutcome.CANCELLED:
-        return
+    launched = await launch(ctx.run, ctx.node, ctx.attempt_id(effect.attempt), laid, order, ctx.cancel)
     result = launched.result
     await ctx.record(
         effect.attempt,
@@ -98,6 +88,7 @@ async def perform_gate(ctx: StageContext, effect: RunGate) -> None:
             output=launched.output,
             duration_us=result.duration_us,
             survivors=result.survivors,
+            detail=result.detail,
         ),
     )
 

@@ -15,6 +15,7 @@ from fusiond.domain.errors import (
     FusionError,
     IllegalStepError,
     StorageError,
+    UnrecordedError,
 )
 from fusiond.domain.flow import CodeAccess
 from fusiond.domain.ids import AttemptNumber, CommitId, NodeId
@@ -24,6 +25,7 @@ from fusiond.domain.steps.attempt import (
     AttemptFailed,
     AttemptFailure,
     AttemptStarted,
+    BlockReason,
     StageFinished,
     StageOutcome,
 )
@@ -36,17 +38,8 @@ from fusiond.ports.workspace import MergeConflict, PreparedTree, Revision
 async def perform_prepare(ctx: StageContext, effect: PrepareAttempt, locks: SetupLocks) -> None:
     """Prepare an attempt and record it, or record why it cannot start."""
     base = base_of(ctx)
-    start = await ctx.services.workspace.merge(base, parents_of(ctx))
-    if isinstance(start, MergeConflict):
-        await ctx.record(
-            None,
-            StageFinished(
-                outcome=StageOutcome.CODE_CONFLICT,
-                attempt=None,
-                conflict_paths=start.paths,
-                detail="the code of its dependencies does not merge",
-            ),
-        )
+    start = await _merged(ctx, base)
+    if start is None:
         return
     started = AttemptStarted(
         start_tree=start.tree,
@@ -58,12 +51,38 @@ async def perform_prepare(ctx: StageContext, effect: PrepareAttempt, locks: Setu
     )
     try:
         await _prepare(ctx, effect, locks, base, start, started)
-    except (ConflictError, FencedError, IllegalStepError):
+    except (ConflictError, FencedError, IllegalStepError, UnrecordedError):
         # The ledger's answer, not the preparation's failure: the driver decides anew.
         raise
     except FusionError as error:
         failed = AttemptFailed(reason=_reason(error), detail=error.sentence())
         await ctx.record(effect.attempt, started, failed)
+
+
+async def _merged(ctx: StageContext, base: Revision) -> Revision | None:
+    """Return where the attempt starts; None when there is no such place, which ends the stage."""
+    try:
+        start = await ctx.services.workspace.merge(base, parents_of(ctx))
+    except StorageError:
+        raise
+    except FusionError as error:
+        ended = StageFinished(
+            outcome=StageOutcome.BLOCKED,
+            attempt=None,
+            block=BlockReason.ISOLATION,
+            detail=f"no worktree can be made: {error.sentence()}",
+        )
+    else:
+        if not isinstance(start, MergeConflict):
+            return start
+        ended = StageFinished(
+            outcome=StageOutcome.CODE_CONFLICT,
+            attempt=None,
+            conflict_paths=start.paths,
+            detail="the code of its dependencies does not merge",
+        )
+    await ctx.record(None, ended)
+    return None
 
 
 async def _prepare(

@@ -17,8 +17,8 @@ from fusiond.client.reconnecting import ReconnectingFeed, ResumePoint
 from fusiond.codec.packed import unpack
 from fusiond.daemon.subscriptions import READ_STEPS, TAIL_STEPS, StepHub, StepSubscription
 from fusiond.domain.digest import Digest
-from fusiond.domain.errors import CorruptError, FusionError, TryAgainError, UnreachableError
-from fusiond.ports.ledger import PositionedStep
+from fusiond.domain.errors import CorruptError, FusionError, NewerError, TryAgainError, UnreachableError
+from fusiond.ports.ledger import PositionedStep, UnreadableStep
 from fusiond.wire.limits import FRAME_BYTES, REPLAY_POSITIONS
 from fusiond.wire.messages import (
     Push,
@@ -145,6 +145,19 @@ async def test_unsubscribed_is_silent(daemon: Served) -> None:
     await connection.call(PING, Nothing())
     with pytest.raises(TryAgainError, match="unsubscribed"):
         await Pushes(subscription).steps(1)
+
+
+async def test_step_that_nobody_can_read_is_told_once_and_hides_no_other(daemon: Served) -> None:
+    pushes = await subscribed(daemon, SubscribeParams(from_position=10))
+    other = await subscribed(daemon, SubscribeParams(from_position=10, run=RUN))
+    assert [await pushes.next(), await other.next()] == [live_at(10), live_at(10)]
+    error = NewerError("written by a newer fusion")
+    for position in (11, 12):
+        daemon.ledger.steps.append(UnreadableStep(position=position, run=OTHER_RUN, error=error))
+    daemon.append()
+    assert await pushes.next() == SnapshotPush(reason=SnapshotReason.UNREADABLE, epoch="epoch-1", position=11)
+    assert await pushes.steps(1) == [13]
+    assert await other.steps(1) == [13]
 
 
 async def test_subscriptions_of_one_connection_are_bounded(daemon: Served) -> None:

@@ -9,7 +9,8 @@ from fusiond.codec.steps import StoredStep, step_hash
 from fusiond.domain.errors import CorruptError, FusionError, NewerError
 from fusiond.domain.steps.record import Head
 from fusiond.ledger.sqlite_ledger import CHUNK
-from tests.contract.ledger_kits import A, B
+from fusiond.ports.ledger import UnreadableStep
+from tests.contract.ledger_kits import A, B, readable
 from tests.integration.ledger.ledger_places import begin, by_hand, filled, open_ledger, turns, unguarded
 
 LENGTH = 9
@@ -139,9 +140,11 @@ async def test_damaged_run_harms_no_other(path: Path) -> None:
     async with open_ledger(path) as ledger:
         assert len(await ledger.read(B, after_seq=0, limit=100)) == 4
         assert len(await ledger.runs(None, open_only=True, limit=9)) == 2
-        with pytest.raises(CorruptError):
-            await ledger.feed(after_position=0, limit=100)
-        assert len(await ledger.feed(after_position=5, limit=100)) == 8
+        feed = await ledger.feed(after_position=0, limit=100)
+        assert len(readable([each for each in feed if each.run == B])) == 4
+        damaged = [each for each in feed if isinstance(each, UnreadableStep)]
+        assert {each.run for each in damaged} == {A}
+        assert (damaged[0].position, type(damaged[0].error)) == (5, CorruptError)
 
 
 async def test_feed_follows_the_chain_of_each_run(path: Path) -> None:
@@ -153,8 +156,9 @@ async def test_feed_follows_the_chain_of_each_run(path: Path) -> None:
         values = (changed.prev_hash, step_hash(changed))
         connection.execute("UPDATE steps SET prev_hash = ?, hash = ? WHERE seq = 6", values)
     async with open_ledger(path) as ledger:
-        with pytest.raises(CorruptError, match="step 6 follows"):
-            await ledger.feed(after_position=0, limit=100)
+        unreadable = (await ledger.feed(after_position=0, limit=100))[5]
+        assert isinstance(unreadable, UnreadableStep)
+        assert "step 6 follows" in unreadable.error.found
 
 
 async def test_long_run_is_checked_over_the_borders_of_chunks(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from fusiond.ledger.leases import SqliteStageQueue
 from fusiond.ledger.small_content import SqliteSmallContent
 from fusiond.ledger.sqlite_ledger import SqliteLedger
 from fusiond.ports.ledger import Appended
-from tests.contract.ledger_kits import BUILD, WORKER, A, B, batch, run_number
+from tests.contract.ledger_kits import BUILD, WORKER, A, B, batch, readable, run_number
 from tests.fakes.chains import new_step
 from tests.fakes.payloads import turn_started
 from tests.integration.ledger.ledger_places import begin, open_ledger, turns, wal_of
@@ -123,7 +123,7 @@ async def test_processes_append_side_by_side(tmp_path: Path) -> None:
             assert [(step.seq, step.hash) for step in steps] == heads
         feed = await ledger.feed(after_position=0, limit=1_000)
         assert [each.position for each in feed] == list(range(1, 121))
-        assert sorted((each.step.run, each.step.seq) for each in feed) == [
+        assert sorted((each.run, each.step.seq) for each in readable(feed)) == [
             (run, seq) for run in runs for seq in range(1, 41)
         ]
 

@@ -237,7 +237,7 @@ class TestLeftovers:
         lock.touch()
         half_made = site.worktrees / f"{RUN}.ship/attempt-1"
         half_made.mkdir(parents=True)
-        removed = await workspace.sweep(frozenset({str(attempt_of("build", 2))}))
+        removed = await workspace.sweep(frozenset({str(attempt_of("build", 2))}), frozenset())
         assert removed == [f"{RUN}.build/1", f"{RUN}.plan/0", f"{RUN}.plan/1", f"{RUN}.ship/1"]
         assert os.listdir(site.root / ".fusion/making") == []
         assert sorted(os.listdir(site.worktrees)) == [".trash", f"{RUN}.build"]

@@ -296,11 +296,10 @@ AFTER_FAILURE = {
     AttemptFailure.WORKSPACE_LOST: PREPARE_AGAIN,
     AttemptFailure.SESSION_LOST: PREPARE_AGAIN,
     AttemptFailure.CANCELLED: finish(StageOutcome.CANCELLED, detail="why"),
-    AttemptFailure.PARKED: PREPARE_AGAIN,
     AttemptFailure.STORAGE: finish(StageOutcome.BLOCKED, BlockReason.STORAGE, "why"),
     AttemptFailure.VERIFICATION: PREPARE_AGAIN,
 }
-NOBODYS_FAILURE = {AttemptFailure.INTERRUPTED, AttemptFailure.WORKSPACE_LOST, AttemptFailure.PARKED}
+NOBODYS_FAILURE = {AttemptFailure.INTERRUPTED, AttemptFailure.WORKSPACE_LOST}
 
 
 @pytest.mark.parametrize("failure", AttemptFailure)
