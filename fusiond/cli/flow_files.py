@@ -1,6 +1,5 @@
 """Flow files without a daemon: read, resolve and show. Used by `fusion flow` and plan mode."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +43,7 @@ def check_file(root: str | None, path: str) -> CheckedFlow:
             data = stream.read(MAX_FLOW_BYTES + 1)
     except OSError as error:
         raise InvalidError(f"{path}: {error.strerror}", expected="a readable flow file") from error
-    reading = read_flow(data, cores=len(os.sched_getaffinity(0)))
+    reading = read_flow(data)
     base = Path(root or Path(path).absolute().parent)
     if reading.flow is None:
         of_files = check_files(reading.files, reading.inputs, lambda named: _named(base, named))

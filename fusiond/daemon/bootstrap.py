@@ -25,7 +25,7 @@ from fusiond.daemon.output_follow import OutputStreams
 from fusiond.daemon.registry import Handlers, KeyedResults, KeyedResultsInMemory
 from fusiond.daemon.subscriptions import StepReader
 from fusiond.domain.ids import WorkerId, WorkspaceId
-from fusiond.execution.inspection import Inspection
+from fusiond.execution.reading.inspection import Inspection
 from fusiond.execution.runs import Runs
 from fusiond.execution.services import Services, Settings
 from fusiond.ledger.database import Database, open_database

@@ -97,8 +97,7 @@ def _questions(state: RunState) -> Iterator[Effect]:
 
 
 def _stage_effects(state: RunState, busy: frozenset[NodeId]) -> Iterator[Effect]:
-    limits = state.limits
-    slots = 0 if limits is None else limits.parallel - len(_occupied(state, busy))
+    slots = _at_once(state) - len(_occupied(state, busy))
     for node, stage in state.stages.items():
         if node in busy or stage.phase is StagePhase.FINISHED:
             continue
@@ -110,6 +109,12 @@ def _stage_effects(state: RunState, busy: frozenset[NodeId]) -> Iterator[Effect]
                 continue
             slots -= 1
         yield effect
+
+
+def _at_once(state: RunState) -> int:
+    if state.limits is None or state.started is None:
+        return 0
+    return state.limits.parallel or state.started.cores
 
 
 def _occupied(state: RunState, busy: frozenset[NodeId]) -> set[NodeId]:

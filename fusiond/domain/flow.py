@@ -174,7 +174,9 @@ class Toolchain:
 class Limits:
     """Frozen at run start. None means no ceiling was declared.
 
-    `repair_reruns` belongs to the flow alone and holds for each attempt.
+    `repair_reruns` belongs to the flow alone and holds for each attempt. `parallel` 0
+    means one attempt a core of the machine that runs it, so that a plan is the same
+    on every machine.
     """
 
     repair_reruns: int

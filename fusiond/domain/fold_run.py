@@ -105,7 +105,7 @@ def _started(state: RunState, started: RunStarted, at_us: int) -> RunState:
         if unknown := set(plan.needs) - earlier:
             raise IllegalStepError(f"{plan.node} needs {sorted(unknown)}", expected="nodes before it")
         earlier.add(plan.node)
-    if started.limits.parallel < 1:
+    if (started.limits.parallel or started.cores) < 1:
         raise IllegalStepError("a run in which no stage may run", expected="at least 1 at once")
     return replace(
         state,

@@ -28,10 +28,10 @@ from fusiond.domain.errors import ConflictError, FencedError, FusionError, Illeg
 from fusiond.domain.ids import AttemptId, NodeId, StageId
 from fusiond.domain.leases import Lease
 from fusiond.domain.transitions import RunPhase
+from fusiond.execution.attempts.setup import SetupLocks
 from fusiond.execution.context import RunContext
 from fusiond.execution.logged import facts
 from fusiond.execution.perform.finish import perform_finish_run, perform_park
-from fusiond.execution.setup import SetupLocks
 from fusiond.execution.turn import perform
 
 logger = logging.getLogger(__name__)

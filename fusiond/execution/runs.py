@@ -1,7 +1,7 @@
-"""All runs of a workspace: which are driven, and what people may do to them.
+"""All runs of a workspace: which are driven, and what is known of the others.
 
-`Runs` starts a driver for each open run, folds any other run on demand, and
-holds the human acts: cancel and resume. It owns no rule; rules are in `domain`.
+`Runs` starts a driver for each open run and folds any other run on demand. It owns
+no rule; rules are in `domain`, and what people do to runs is in `execution.acts`.
 """
 
 import asyncio
@@ -11,21 +11,22 @@ from dataclasses import dataclass
 
 from fusiond.codec.canonical import parse_json
 from fusiond.codec.records import structure
-from fusiond.domain.errors import AmbiguousError, FusionError, NotFoundError, RefusedError
+from fusiond.domain.errors import AmbiguousError, FusionError, NotFoundError
 from fusiond.domain.flow import ResolvedFlow
 from fusiond.domain.ids import NodeId, RunId, TenantId
 from fusiond.domain.state import RunState
 from fusiond.domain.steps.record import NewStep
-from fusiond.domain.steps.run import ParkReason, ResumeCause, RunCancelled, RunParked, RunResumed
+from fusiond.domain.steps.run import ParkReason, RunParked
 from fusiond.domain.transitions import RunPhase
 from fusiond.domain.views import RunSummary, summary_of
+from fusiond.execution.attempts.setup import SetupLocks
 from fusiond.execution.chain import RunChain
 from fusiond.execution.context import RunContext
 from fusiond.execution.driver import RunDriver
 from fusiond.execution.logged import facts
+from fusiond.execution.perform.unplanned import end_without_plan
 from fusiond.execution.recovery import UNREADABLE, recover
 from fusiond.execution.services import Services
-from fusiond.execution.setup import SetupLocks
 from fusiond.ports.ledger import RunRow
 
 logger = logging.getLogger(__name__)
@@ -35,16 +36,6 @@ KEPT_CHAINS = 64
 """How many runs that are not driven stay folded in memory."""
 
 NEWEST = "@last"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Widening:
-    """What a person adds to a limit when resuming; 0 adds nothing."""
-
-    wall_clock_us: int = 0
-    tokens: int = 0
-    cost_uusd: int = 0
-    tool_calls: int = 0
 
 
 @dataclass(slots=True)
@@ -122,13 +113,21 @@ class Runs:
             # One run that cannot be read must not keep the others from going on.
             self._broken[chain.run] = error.sentence()
             logger.exception("run cannot go on", extra=facts(run=chain.run, why=error.sentence()))
-            await self._park(chain.run, ParkReason.CONTENT_MISSING, error.sentence())
+            await self._give_up(chain, error)
             return
         driver = RunDriver(context, self._locks, self._slots)
         task = asyncio.create_task(driver.drive(), name=f"drive {chain.run}")
         self._driven[chain.run] = Driven(driver=driver, task=task)
         self._broken.pop(chain.run, None)
         task.add_done_callback(lambda done: self._ended(chain.run, done))
+
+    async def _give_up(self, chain: RunChain, error: FusionError) -> None:
+        """Record that a run without a readable plan waits for a person, or ends when one ended it."""
+        if chain.state.phase is not RunPhase.CANCELLING:
+            await self._park(chain.run, ParkReason.CONTENT_MISSING, error.sentence())
+            return
+        await end_without_plan(chain, self._services.clock.now_us())
+        self._broken.pop(chain.run, None)
 
     def _ended(self, run: RunId, task: asyncio.Task[None]) -> None:
         if run in self._driven and self._driven[run].task is task:
@@ -258,46 +257,6 @@ class Runs:
                 head_seq=row.head.seq,
                 unreadable=error.sentence(),
             )
-
-    async def cancel(self, tenant: TenantId, run: RunId, *, by: str, reason: str) -> None:
-        """Ask for the end of a run. Asking again changes nothing; RefusedError when it is over."""
-        chain = await self.chain(tenant, run)
-        phase = chain.state.phase
-        if phase is RunPhase.CANCELLING:
-            await self.drive(chain)
-            return
-        if phase.over:
-            raise RefusedError(f"run {run} is {chain.state.outcome} already")
-        cancelled = RunCancelled(by=by, reason=reason)
-        await chain.append([NewStep(payload=cancelled, at_us=self._services.clock.now_us())])
-        await self.drive(chain)
-
-    async def resume(self, tenant: TenantId, run: RunId, *, by: str, added: Widening) -> None:
-        """Let a parked run go on, with what a person adds to its limits."""
-        chain = await self.chain(tenant, run)
-        state = chain.state
-        if state.phase is not RunPhase.PARKED:
-            if run in self._broken:
-                await self.drive(chain)
-                return
-            raise RefusedError(
-                f"run {run} is {state.outcome or state.phase}",
-                expected="a parked run",
-                cure="`fusion show` says what it waits for",
-            )
-        now_us = self._services.clock.now_us()
-        idle_us = now_us - (state.waiting_since_us or now_us)
-        resumed = RunResumed(
-            cause=ResumeCause.PERSON,
-            idle_us=max(0, idle_us),
-            by=by,
-            added_wall_clock_us=added.wall_clock_us,
-            added_tokens=added.tokens,
-            added_cost_uusd=added.cost_uusd,
-            added_tool_calls=added.tool_calls,
-        )
-        await chain.append([NewStep(payload=resumed, at_us=now_us)])
-        await self.drive(chain)
 
     async def _context(self, chain: RunChain) -> RunContext:
         started = chain.state.started

@@ -29,7 +29,7 @@ class Settings:
         root: host path of the workspace, for reading flow files.
         lease_ttl_us: how long a claim holds without renewal.
         environment: variables of the daemon that a flow's `env:` may name.
-        cores: default of a flow's `parallel`.
+        cores: how many stages of a run go on at once where its flow does not say.
         parallel: how many attempts of all runs together may be at work at once.
         attempt_program: host directory with `fusion-attempt`, laid read-only.
     """

@@ -23,6 +23,7 @@ from fusiond.domain.effects import (
 )
 from fusiond.domain.errors import FencedError, StorageError, UnrecordedError
 from fusiond.domain.leases import Fence, Lease
+from fusiond.execution.attempts.setup import SetupLocks
 from fusiond.execution.context import RunContext, StageContext
 from fusiond.execution.logged import facts
 from fusiond.execution.perform.command import perform_close_unknown, perform_turn
@@ -30,7 +31,6 @@ from fusiond.execution.perform.finish import perform_fail, perform_finish_stage,
 from fusiond.execution.perform.freeze import perform_freeze
 from fusiond.execution.perform.judge import perform_gate, perform_rerun, perform_revision
 from fusiond.execution.perform.prepare import perform_prepare
-from fusiond.execution.setup import SetupLocks
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from fusiond.domain.flow import RunMode
 from fusiond.domain.ids import RunId, TenantId
 from fusiond.execution.chain import RunChain
 from fusiond.execution.services import Services
-from fusiond.execution.submit import Submission, submit
+from fusiond.execution.submission.submit import Submission, submit
 from tests.crash.points import Killer, plan_of
 from tests.waiting import eventually
 

@@ -83,7 +83,7 @@ def _repository(start: Path) -> Path:
 
 def _check(text: str) -> None:
     """Refuse a test command that no flow file can hold."""
-    reading = read_flow(text.encode(errors="surrogatepass"), cores=1)
+    reading = read_flow(text.encode(errors="surrogatepass"))
     if reading.problems:
         raise InvalidError(
             "the test command does not fit into a flow file",

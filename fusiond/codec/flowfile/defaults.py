@@ -45,18 +45,17 @@ _MODES = {
 }
 
 
-def fill_in(draft: FlowDraft, cores: int, report: Report) -> Flow | None:
+def fill_in(draft: FlowDraft, report: Report) -> Flow | None:
     """Return the flow that a draft means, and explain in the report what the draft did not say.
 
     Args:
         draft: without problems; None is returned where a section is missing all the same.
-        cores: processor cores of this machine, the default of `limits.parallel`.
         report: takes the explanations.
     """
     if draft.replay is None or draft.entropy is None or draft.limits is None:
         return None
     determinism = _determinism(draft, report)
-    limits = _limits(draft.limits, cores, report)
+    limits = _limits(draft.limits)
     return Flow(
         name=draft.name,
         tenant=TenantId(draft.tenant),
@@ -85,13 +84,11 @@ def _determinism(draft: FlowDraft, report: Report) -> Determinism:
     return Determinism.BOUNDED if agents else Determinism.STRICT
 
 
-def _limits(draft: LimitsDraft, cores: int, report: Report) -> Limits:
-    if draft.parallel is None:
-        report.explain(("limits", "parallel"), "one attempt a core of this machine")
+def _limits(draft: LimitsDraft) -> Limits:
     return Limits(
         repair_reruns=draft.repair_reruns,
         attempts=draft.attempts,
-        parallel=draft.parallel or cores,
+        parallel=draft.parallel,
         wall_clock_us=draft.wall_clock_us,
         tokens=draft.tokens,
         cost_uusd=draft.cost_uusd,

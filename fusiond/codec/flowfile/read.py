@@ -37,12 +37,11 @@ class FlowReading:
     inputs: tuple[str, ...] = ()
 
 
-def read_flow(data: bytes, *, cores: int, profiles: Collection[str] = ()) -> FlowReading:
+def read_flow(data: bytes, *, profiles: Collection[str] = ()) -> FlowReading:
     """Read a flow file.
 
     Args:
         data: the bytes of the file.
-        cores: processor cores of this machine, the default of `limits.parallel`.
         profiles: the agent profiles that exist; empty leaves `acp: NAME` unchecked.
     """
     source, problems = decode(data)
@@ -53,7 +52,7 @@ def read_flow(data: bytes, *, cores: int, profiles: Collection[str] = ()) -> Flo
     if draft is None:
         return FlowReading(flow=None, problems=report.problems())
     _check(draft, profiles, report)
-    flow = fill_in(draft, cores, report) if report.clean else None
+    flow = fill_in(draft, report) if report.clean else None
     return FlowReading(
         flow=flow,
         problems=report.problems(),

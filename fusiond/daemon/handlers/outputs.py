@@ -4,7 +4,7 @@ from fusiond.daemon.output_follow import OutputIndex, OutputStream
 from fusiond.domain.errors import NotFoundError
 from fusiond.domain.ids import RunId, TenantId
 from fusiond.domain.transitions import RunPhase
-from fusiond.execution.inspection import Inspection
+from fusiond.execution.reading.inspection import Inspection
 from fusiond.execution.runs import Runs
 from fusiond.wire.params import OutputFollowParams
 from fusiond.wire.results import BodyPage

@@ -3,7 +3,7 @@
 from fusiond.daemon.registry import Context, Handlers
 from fusiond.domain.errors import InvalidError
 from fusiond.domain.ids import RunId, TenantId
-from fusiond.execution.inspection import Inspection
+from fusiond.execution.reading.inspection import Inspection
 from fusiond.execution.runs import Runs
 from fusiond.ports.content import Page
 from fusiond.wire.methods import (

@@ -7,11 +7,12 @@ from fusiond.domain.state import RunState
 from fusiond.domain.steps.turn import OutputRef
 from fusiond.domain.views import detail_of
 from fusiond.domain.why import Why, explain
+from fusiond.execution.acts import Act, Widening, cancel, resume
 from fusiond.execution.delivery import deliver
-from fusiond.execution.reports import report_lines
-from fusiond.execution.runs import Runs, Widening
+from fusiond.execution.reading.reports import report_lines
+from fusiond.execution.runs import Runs
 from fusiond.execution.services import Services
-from fusiond.execution.submit import Submission, submit
+from fusiond.execution.submission.submit import Submission, submit
 from fusiond.ports.workspace import MergeConflict
 from fusiond.wire.methods import (
     RUN_CANCEL,
@@ -142,7 +143,8 @@ class RunHandlers:
     async def cancel(self, params: RunCancelParams, context: Context) -> RunRef:
         """Ask for the end of a run."""
         tenant, run, _ = await self._found(params.run, params.tenant, context)
-        await self._runs.cancel(tenant, run, by=_who(context), reason=params.reason)
+        act = Act(tenant=tenant, run=run, by=_who(context), key=context.key)
+        await cancel(self._services, self._runs, act, reason=params.reason)
         return RunRef(run=run)
 
     async def resume(self, params: RunResumeParams, context: Context) -> RunRef:
@@ -154,7 +156,8 @@ class RunHandlers:
             cost_uusd=params.added_cost_uusd,
             tool_calls=params.added_tool_calls,
         )
-        await self._runs.resume(tenant, run, by=_who(context), added=added)
+        act = Act(tenant=tenant, run=run, by=_who(context), key=context.key)
+        await resume(self._services, self._runs, act, added=added)
         return RunRef(run=run)
 
     async def merge(self, params: RunParams, context: Context) -> MergeResult:

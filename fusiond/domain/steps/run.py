@@ -58,7 +58,8 @@ class RunStarted:
     """A run began; everything that must not move later is pinned here.
 
     `search_path` is the PATH of whoever submitted, so that commands find the
-    tools that person sees, also after a restart of the daemon.
+    tools that person sees, also after a restart of the daemon. `cores` is how many
+    stages run at once where the limits leave that to the machine.
     """
 
     kind: ClassVar[StepKind] = StepKind.RUN_STARTED
@@ -89,6 +90,7 @@ class RunStarted:
     flow_path: Observed[str]
     submitted_by: Observed[str]
     search_path: Observed[str]
+    cores: Observed[int] = field(default=1)
     parent: Observed[RunId | None] = field(default=None)
 
 

@@ -21,10 +21,10 @@ from fusiond.domain.steps.turn import (
     ToolReturned,
     TurnStarted,
 )
+from fusiond.execution.attempts.hints import hinting
+from fusiond.execution.attempts.inputs import write_feedback
+from fusiond.execution.attempts.launching import Launched, Order, launch
 from fusiond.execution.context import LaidTree, StageContext
-from fusiond.execution.hints import hinting
-from fusiond.execution.inputs import write_feedback
-from fusiond.execution.launching import Launched, Order, launch
 from fusiond.execution.perform.prepare import relaid_or_lost
 
 OUTPUT_CAP_BYTES = 64 * 1024 * 1024
@@ -112,11 +112,13 @@ async def perform_close_unknown(ctx: StageContext, effect: CloseUnknown) -> None
     A local call ends the attempt: its worktree is in an unknown state, and a new
     attempt starts from a fresh one. An external call stays open for a person.
     """
+    await ctx.record(effect.attempt, *unknown_payloads(effect))
+
+
+def unknown_payloads(effect: CloseUnknown) -> tuple[EffectUnknown | AttemptFailed, ...]:
+    """Return what is recorded of a call that was interrupted."""
     unknown = EffectUnknown(call=effect.call, locality=effect.locality)
-    if effect.locality is Locality.LOCAL:
-        detail = "the daemon stopped while the command ran; its outcome is unknown"
-        await ctx.record(
-            effect.attempt, unknown, AttemptFailed(reason=AttemptFailure.INTERRUPTED, detail=detail)
-        )
-    else:
-        await ctx.record(effect.attempt, unknown)
+    if effect.locality is Locality.EXTERNAL:
+        return (unknown,)
+    detail = "the daemon stopped while the command ran; its outcome is unknown"
+    return (unknown, AttemptFailed(reason=AttemptFailure.INTERRUPTED, detail=detail))

@@ -18,20 +18,27 @@ from fusiond.ports.workspace import MergeConflict, Revision
 
 async def perform_fail(ctx: StageContext, effect: FailAttempt) -> None:
     """Record that an attempt is over without success."""
-    await ctx.record(effect.attempt, AttemptFailed(reason=effect.reason, detail=effect.detail))
+    await ctx.record(effect.attempt, fail_payload(effect))
+
+
+def fail_payload(effect: FailAttempt) -> AttemptFailed:
+    """Return what is recorded of an attempt that failed."""
+    return AttemptFailed(reason=effect.reason, detail=effect.detail)
 
 
 async def perform_finish_stage(ctx: StageContext, effect: FinishStage) -> None:
     """Record how a stage ended."""
-    await ctx.record(
-        None,
-        StageFinished(
-            outcome=effect.outcome,
-            attempt=effect.attempt,
-            block=effect.block,
-            dependency=effect.dependency,
-            detail=effect.detail,
-        ),
+    await ctx.record(None, finish_payload(effect))
+
+
+def finish_payload(effect: FinishStage) -> StageFinished:
+    """Return what is recorded of a stage that ended."""
+    return StageFinished(
+        outcome=effect.outcome,
+        attempt=effect.attempt,
+        block=effect.block,
+        dependency=effect.dependency,
+        detail=effect.detail,
     )
 
 

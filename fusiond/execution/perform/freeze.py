@@ -11,8 +11,7 @@ from fusiond.domain.artifacts import ContractProblem
 from fusiond.domain.effects import FreezeAttempt
 from fusiond.domain.steps.attempt import AttemptFrozen
 from fusiond.domain.steps.judgement import ArtifactsValidated
-from fusiond.execution.context import LaidTree, StageContext
-from fusiond.execution.freezing import (
+from fusiond.execution.attempts.freezing import (
     changes_of,
     freeze_request,
     nested_problems,
@@ -20,6 +19,7 @@ from fusiond.execution.freezing import (
     recorded_tree,
     verification_of,
 )
+from fusiond.execution.context import LaidTree, StageContext
 from fusiond.execution.perform.prepare import relaid_or_lost
 from fusiond.ports.snapshots import Staged
 from fusiond.ports.workspace import CommittedTree

@@ -7,16 +7,16 @@ from fusiond.domain.ids import AttemptNumber
 from fusiond.domain.steps.attempt import AttemptFailed, AttemptFailure, RevisionRecorded
 from fusiond.domain.steps.judgement import RerunCause, RerunRequested, UnitGateFinished, UnitGateStarted
 from fusiond.domain.transitions import AttemptPhase
-from fusiond.execution.context import LaidTree, StageContext
-from fusiond.execution.feedback import (
+from fusiond.execution.attempts.feedback import (
     changed_feedback,
     feedback_bytes,
     gate_feedback,
     output_text,
     problems_feedback,
 )
-from fusiond.execution.freezing import freeze_request, nested_problems, recorded_tree
-from fusiond.execution.launching import Order, launch
+from fusiond.execution.attempts.freezing import freeze_request, nested_problems, recorded_tree
+from fusiond.execution.attempts.launching import Order, launch
+from fusiond.execution.context import LaidTree, StageContext
 from fusiond.execution.perform.prepare import relaid_or_lost
 
 

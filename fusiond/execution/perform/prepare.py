@@ -29,9 +29,9 @@ from fusiond.domain.steps.attempt import (
     StageFinished,
     StageOutcome,
 )
+from fusiond.execution.attempts.inputs import laid_inputs, write_contract, write_run_inputs
+from fusiond.execution.attempts.setup import SetupFailed, SetupLocks, ensure_setup, setup_key
 from fusiond.execution.context import LaidTree, StageContext
-from fusiond.execution.inputs import laid_inputs, write_contract, write_run_inputs
-from fusiond.execution.setup import SetupFailed, SetupLocks, ensure_setup, setup_key
 from fusiond.ports.workspace import MergeConflict, PreparedTree, Revision
 
 

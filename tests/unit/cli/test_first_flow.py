@@ -16,7 +16,7 @@ UNTESTED = json.dumps({"scripts": {"test": 'echo "Error: no test specified" && e
 
 
 def read(text: str) -> Flow:
-    reading = read_flow(text.encode(), cores=2)
+    reading = read_flow(text.encode())
     assert reading.problems == ()
     assert reading.flow is not None
     return reading.flow

@@ -1,5 +1,7 @@
 """What is due in each state: every boundary at which a daemon can have stopped, and every limit."""
 
+from dataclasses import replace
+
 import pytest
 
 from fusiond.domain.artifacts import ProblemCode
@@ -364,6 +366,13 @@ def test_no_more_stages_start_than_may_run_at_once() -> None:
     assert due(chain, "a") == prepare("b")
     assert due(chain, "c") == prepare("a")
     assert due(chain, "a", "c") == ()
+
+
+def test_a_flow_that_does_not_say_how_many_runs_one_stage_a_core() -> None:
+    chain = Chain()
+    started = run_started(plan("a"), plan("b"), plan("c"), within=limits(parallel=0))
+    chain.of_run(replace(started, cores=2))
+    assert due(chain) == prepare("a", "b")
 
 
 def test_a_stage_that_began_needs_no_second_slot() -> None:

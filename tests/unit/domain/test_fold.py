@@ -153,7 +153,7 @@ def test_stages_that_are_in_no_order_are_refused(stages: tuple[StagePlan, ...], 
 
 def test_a_run_in_which_nothing_may_run_is_refused() -> None:
     with pytest.raises(IllegalStepError, match="no stage may run"):
-        Chain().of_run(run_started(plan(), within=limits(parallel=0)))
+        Chain().of_run(replace(run_started(plan(), within=limits(parallel=0)), cores=0))
 
 
 def test_a_parked_run_says_what_it_waits_for_until_it_is_resumed() -> None:

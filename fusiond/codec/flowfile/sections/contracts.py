@@ -168,11 +168,11 @@ ENTROPY = Closed(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsDraft:
-    """`limits:` of a flow as declared; `parallel` None means one attempt a core."""
+    """`limits:` of a flow as declared; `parallel` 0 means one attempt a core."""
 
     repair_reruns: int
     attempts: int
-    parallel: int | None
+    parallel: int
     wall_clock_us: int
     tokens: int | None
     cost_uusd: int | None
@@ -187,7 +187,12 @@ _RERUNS = Field(
     default=Default(2, 2),
 )
 _ATTEMPTS = Field("attempts", _ATTEMPTS_SHAPE, "Attempts of each stage.", default=Default(2, 2))
-_PARALLEL = Field("parallel", Count(1, 1024), "Attempts at once in one run; else one a core.")
+_PARALLEL = Field(
+    "parallel",
+    Count(0, 1024),
+    "Attempts at once in one run; 0 means one a core of the machine.",
+    default=Default(0, 0, "one attempt a core of the machine that runs it"),
+)
 _WALL_CLOCK = Field(
     "wall_clock",
     DURATION,
@@ -205,7 +210,7 @@ def _limits(entries: Entries, _: Report) -> LimitsDraft:
     return LimitsDraft(
         repair_reruns=entries.get(_RERUNS, 0),
         attempts=entries.get(_ATTEMPTS, 0),
-        parallel=entries.get(_PARALLEL),
+        parallel=entries.get(_PARALLEL, 0),
         wall_clock_us=entries.get(_WALL_CLOCK, 0),
         tokens=entries.get(_TOKENS),
         cost_uusd=entries.get(_COST),

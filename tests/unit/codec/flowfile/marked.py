@@ -34,8 +34,8 @@ def marked(text: str) -> Marked:
 
 
 def read(text: str) -> FlowReading:
-    """Read a flow on a machine of two cores that knows the profiles codex and opencode."""
-    return read_flow(text.encode(), cores=2, profiles=("codex", "opencode"))
+    """Read a flow where Fusion knows the profiles codex and opencode."""
+    return read_flow(text.encode(), profiles=("codex", "opencode"))
 
 
 def good(text: str) -> Flow:

@@ -19,9 +19,9 @@ from tests.unit.codec.flowfile.marked import read
 SMALLEST = "flow: f\nnodes:\n  a:\n    acp: codex\n    prompt: fix it\n    gates: [pytest -q]\n"
 
 
-def planned(data: bytes, cores: int = 2) -> ResolvedFlow:
+def planned(data: bytes) -> ResolvedFlow:
     """Return the plan of a flow file without problems."""
-    reading = read_flow(data, cores=cores)
+    reading = read_flow(data)
     assert reading.problems == ()
     assert reading.flow is not None
     return resolve(reading.flow, reading.explained)
@@ -31,7 +31,7 @@ def planned(data: bytes, cores: int = 2) -> ResolvedFlow:
 @settings(max_examples=25)
 def test_an_explained_plan_reads_back_as_the_same_plan(document: Document) -> None:
     plan = planned(written(document))
-    again = planned(explain(plan).encode(), cores=99)
+    again = planned(explain(plan).encode())
     assert again.flow == plan.flow
     assert plan_hash(again) == plan_hash(plan)
 
@@ -55,7 +55,7 @@ def test_a_plan_does_not_depend_on_the_order_of_keys(document: Document) -> None
 def test_every_default_is_marked_with_its_reason() -> None:
     lines = explain(planned(SMALLEST.encode())).splitlines()
     assert "determinism: bounded  # default: there are agents" in lines
-    assert "  parallel: 2  # default: one attempt a core of this machine" in lines
+    assert "  parallel: 0  # default: one attempt a core of the machine that runs it" in lines
     assert "      - name: gate-1  # default: a gate without a name is numbered" in lines
     assert "    # default: inferred from the kinds of nodes" in lines
     assert "flow: f" in lines

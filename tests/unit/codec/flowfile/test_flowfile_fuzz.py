@@ -165,20 +165,20 @@ def assert_settled(reading: FlowReading, size: int) -> None:
 @example(b"\xef\xbb\xbfflow: a")
 @example(b"\xff\xfef\x00")
 def test_any_bytes(data: bytes) -> None:
-    assert_settled(read_flow(data, cores=2), len(data))
+    assert_settled(read_flow(data), len(data))
 
 
 @given(NOISE)
 @settings(max_examples=150)
 def test_any_mixture_of_what_flows_are_made_of(text: str) -> None:
     data = text.encode(errors="surrogatepass")
-    assert_settled(read_flow(data, cores=2), len(data))
+    assert_settled(read_flow(data), len(data))
 
 
 @given(PLAUSIBLE)
 @settings(max_examples=150)
 def test_any_arrangement_of_known_keys(text: str) -> None:
-    assert_settled(read_flow(text.encode(), cores=2), len(text))
+    assert_settled(read_flow(text.encode()), len(text))
 
 
 def codes(text: str) -> list[FlowProblemCode]:
@@ -226,6 +226,6 @@ def test_depth_is_bounded(text: str) -> None:
 def test_a_file_at_the_bound_is_read_and_one_byte_more_is_not() -> None:
     flow = b'flow: f\nnodes:\n  a:\n    run: "true"\n'
     full = flow + b"#" * (MAX_FILE_BYTES - len(flow))
-    assert read_flow(full, cores=2).problems == ()
-    (problem,) = read_flow(full + b"#", cores=2).problems
+    assert read_flow(full).problems == ()
+    (problem,) = read_flow(full + b"#").problems
     assert (problem.code, problem.found) == (FlowProblemCode.SIZE, f"{MAX_FILE_BYTES + 1} bytes")

@@ -111,14 +111,14 @@ def test_patterns_for_editors_say_what_the_rules_say(text: str) -> None:
 
 def test_a_byte_order_mark_windows_line_ends_and_json_are_yaml() -> None:
     plain = good(NODE)
-    assert read_flow(b"\xef\xbb\xbf" + NODE.encode(), cores=2).flow == plain
+    assert read_flow(b"\xef\xbb\xbf" + NODE.encode()).flow == plain
     assert good(NODE.replace("\n", "\r\n")) == plain
     assert good('{"flow": "f", "nodes": {"a": {"run": "true"}}}') == plain
     assert good(f"%YAML 1.2\n---\n{NODE}...\n") == plain
 
 
 def test_columns_count_characters_behind_a_byte_order_mark() -> None:
-    reading = read_flow(b"\xef\xbb\xbf\xc3\xa9: 1", cores=2)
+    reading = read_flow(b"\xef\xbb\xbf\xc3\xa9: 1")
     assert [(problem.line, problem.column) for problem in reading.problems[:1]] == [(1, 1)]
 
 
@@ -188,7 +188,7 @@ def test_an_agent_by_profile_or_by_command() -> None:
 
 
 def test_profiles_are_not_checked_where_none_are_known() -> None:
-    assert read_flow(AGENT.replace("codex", "mine").encode(), cores=1).problems == ()
+    assert read_flow(AGENT.replace("codex", "mine").encode()).problems == ()
 
 
 @pytest.mark.parametrize(
@@ -323,9 +323,10 @@ def test_a_node_may_narrow_what_the_flow_allows() -> None:
     assert flow.nodes[0].timeout_us == 600_000_000
 
 
-def test_the_default_of_parallel_is_the_machine() -> None:
-    flows = [read_flow(NODE.encode(), cores=cores).flow for cores in (1, 16)]
-    assert [flow.limits.parallel for flow in flows if flow] == [1, 16]
+def test_the_default_of_parallel_is_the_machine_and_no_part_of_the_plan() -> None:
+    assert good(NODE).limits.parallel == 0
+    said = good(f"{NODE}limits: {{parallel: 0}}\n")
+    assert plan_hash(resolve(said)) == plan_hash(resolve(good(NODE)))
 
 
 def test_what_decides_the_plan_hash() -> None:

@@ -42,7 +42,7 @@ from fusiond.codec.flowfile.reading.tree import Mapping, Scalar, ScalarType, Seq
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_at_all(data: bytes, line: int, column: int, code: str, part: str) -> None:
-    reading = read_flow(data, cores=2)
+    reading = read_flow(data)
     assert reading.flow is None
     (problem,) = reading.problems
     assert (problem.line, problem.column, problem.code.value) == (line, column, code)
@@ -50,7 +50,7 @@ def test_what_cannot_be_read_at_all(data: bytes, line: int, column: int, code: s
 
 
 def test_refused_characters_are_reported_once_a_line() -> None:
-    problems = read_flow(b"a: \x01\x02\n\x03\nb: c\n\x04", cores=2).problems
+    problems = read_flow(b"a: \x01\x02\n\x03\nb: c\n\x04").problems
     assert [(problem.line, problem.column) for problem in problems] == [(1, 4), (2, 1), (4, 1)]
 
 
@@ -120,7 +120,7 @@ def test_an_anchor_may_be_given_again() -> None:
 
 def test_a_problem_inside_an_alias_is_reported_at_its_anchor() -> None:
     text = "flow: f\nnodes:\n  a:\n    run: x\n    gates: &g [{name: X, run: t}]\n  b:\n    run: y\n    gates: *g\n"
-    problems = read_flow(text.encode(), cores=2).problems
+    problems = read_flow(text.encode()).problems
     assert [(problem.line, problem.path) for problem in problems] == [
         (5, "nodes.a.gates[0].name"),
         (5, "nodes.b.gates[0].name"),

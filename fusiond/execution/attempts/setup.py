@@ -14,8 +14,8 @@ from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.ids import AttemptId, AttemptNumber
 from fusiond.domain.launch import Isolation
 from fusiond.domain.steps.turn import OutputRef
+from fusiond.execution.attempts.launching import Launched, Order, launch
 from fusiond.execution.context import LaidTree, StageContext
-from fusiond.execution.launching import Launched, Order, launch
 from fusiond.ports.workspace import Revision
 
 SCRATCH = AttemptNumber(0)

@@ -10,8 +10,8 @@ from fusiond.domain.gates import ProcessOutcome, judge
 from fusiond.domain.ids import AttemptId
 from fusiond.domain.launch import LaunchEnd, LaunchResult, LaunchSpec
 from fusiond.domain.steps.turn import OutputRef
+from fusiond.execution.attempts.environment import Surroundings, mounts_of, surroundings
 from fusiond.execution.context import LaidTree, RunContext
-from fusiond.execution.environment import Surroundings, mounts_of, surroundings
 from fusiond.ports.launcher import CancelSignal
 
 SHELL = "/bin/sh"

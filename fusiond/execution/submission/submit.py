@@ -18,16 +18,17 @@ from fusiond.codec.flowfile.render import problem_lines
 from fusiond.domain.digest import ContentRef, Digest, digest_fields, ref_of
 from fusiond.domain.errors import ConflictError, FusionError, InvalidError, UnsupportedError
 from fusiond.domain.flow import Flow, FlowInput, InputType, NodeKind, ResolvedFlow, RunMode
+from fusiond.domain.idempotency import act_key
 from fusiond.domain.ids import RUN_ID_RANDOM_BITS, RunId, TenantId, make_run_id
 from fusiond.domain.plan import plan_stages, resolve
 from fusiond.domain.steps.record import NewStep
 from fusiond.domain.steps.refs import refs_of
 from fusiond.domain.steps.run import RunStarted
+from fusiond.execution.attempts.freezing import policy_fingerprint
 from fusiond.execution.chain import RunChain
-from fusiond.execution.freezing import policy_fingerprint
 from fusiond.execution.services import Services
-from fusiond.execution.submitted_files import dataset_digest, read_input, read_inside
-from fusiond.execution.toolchains import Probed, probe_toolchains
+from fusiond.execution.submission.files import dataset_digest, read_input, read_inside
+from fusiond.execution.submission.toolchains import Probed, probe_toolchains
 from fusiond.ports.workspace import Revision
 
 SMALL_BYTES = 64 * 1024
@@ -87,7 +88,7 @@ async def submit(services: Services, asked: Submission) -> RunChain:
     earlier = await _earlier(services, asked)
     if earlier is not None:
         return earlier
-    reading = await _read(services, asked)
+    reading = await _read(asked)
     base = await services.workspace.resolve_base(
         asked.revision,
         include_dirty=asked.include_dirty,
@@ -100,9 +101,9 @@ async def submit(services: Services, asked: Submission) -> RunChain:
     return await _start(services, asked, run, base, pinned, probed)
 
 
-async def _read(services: Services, asked: Submission) -> FlowReading:
+async def _read(asked: Submission) -> FlowReading:
     data = await asyncio.to_thread(read_input, asked.flow_path)
-    reading = read_flow(data, cores=services.settings.cores)
+    reading = read_flow(data)
     if reading.flow is None:
         raise _problems(reading.problems, asked.flow_path)
     return reading
@@ -240,7 +241,7 @@ async def _start(
         if len(body) > SMALL_BYTES:
             await services.content.put(run, body)
     await services.results.pin_run(run, base)
-    started = _started(asked, base, pinned, probed)
+    started = _started(asked, base, pinned, probed, services.settings.cores)
     started = replace(started, plan=ref_of(plan), input_refs=input_refs)
     step = NewStep(
         payload=started,
@@ -262,7 +263,7 @@ async def _start(
 
 
 def _key(asked: Submission) -> Digest:
-    return digest_fields("fusion.submit.v1", (asked.tenant.encode(), asked.key.encode()))
+    return act_key("submit", asked.tenant, asked.key)
 
 
 async def _earlier(services: Services, asked: Submission) -> RunChain | None:
@@ -275,7 +276,7 @@ async def _earlier(services: Services, asked: Submission) -> RunChain | None:
     return chain
 
 
-def _started(asked: Submission, base: Revision, pinned: _Pinned, probed: Probed) -> RunStarted:
+def _started(asked: Submission, base: Revision, pinned: _Pinned, probed: Probed, cores: int) -> RunStarted:
     flow = pinned.plan.flow
     return RunStarted(
         tenant=asked.tenant,
@@ -303,6 +304,7 @@ def _started(asked: Submission, base: Revision, pinned: _Pinned, probed: Probed)
         flow_path=asked.flow_path,
         submitted_by=asked.submitted_by,
         search_path=asked.search_path,
+        cores=cores,
     )
 
 

@@ -13,8 +13,8 @@ from fusiond.domain.flow import NodeInput
 from fusiond.domain.paths import glob_matches
 from fusiond.domain.state import AttemptState
 from fusiond.domain.steps.attempt import LaidInput
+from fusiond.execution.attempts.environment import CONTRACT_FILE, RUN_INPUTS
 from fusiond.execution.context import StageContext
-from fusiond.execution.environment import CONTRACT_FILE, RUN_INPUTS
 from fusiond.ports.workspace import AttemptPlaces
 
 

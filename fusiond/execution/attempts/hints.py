@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fusiond.domain.errors import FusionError
+from fusiond.execution.attempts.environment import HINTS_FILE
+from fusiond.execution.attempts.feedback import problems_feedback
+from fusiond.execution.attempts.freezing import freeze_request
+from fusiond.execution.attempts.inputs import write_feedback
 from fusiond.execution.context import LaidTree, StageContext
-from fusiond.execution.environment import HINTS_FILE
-from fusiond.execution.feedback import problems_feedback
-from fusiond.execution.freezing import freeze_request
-from fusiond.execution.inputs import write_feedback
 from fusiond.execution.logged import facts
 
 logger = logging.getLogger(__name__)
