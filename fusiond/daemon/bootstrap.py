@@ -4,6 +4,7 @@ Owns which adapter stands behind which port, and the order of making and
 closing. Holds no rule. Tests wrap ports through `Wrap`.
 """
 
+import asyncio
 import logging
 import os
 import secrets
@@ -33,6 +34,7 @@ from fusiond.ledger.leases import SqliteStageQueue
 from fusiond.ledger.small_content import SqliteSmallContent
 from fusiond.ledger.sqlite_ledger import SqliteLedger
 from fusiond.ports.ledger import Appended
+from fusiond.sandbox.compiled import compile_inside
 from fusiond.sandbox.host import this_host
 from fusiond.sandbox.inside import attempt as attempt_program
 from fusiond.sandbox.launcher import SandboxLauncher
@@ -190,6 +192,7 @@ def _workspace(place: DaemonPlace, clock: SystemClock) -> WorkspaceAssembly:
 
 async def _launcher(place: DaemonPlace) -> tuple[SandboxLauncher, tuple[ProbeFinding, ...]]:
     home = Path(place.environ.get("HOME") or "/nonexistent")
+    await asyncio.to_thread(compile_inside)
     launcher, findings = await open_launcher(this_host(home, Path(place.runtime)))
     for each in findings:
         log.info("probed", extra=fields(program=each.walls.program, problem=each.problem))

@@ -71,6 +71,8 @@ class RunDriver:
         self._draining = False
         self._refusals = 0
         self._stalled = ""
+        self._tidying: set[asyncio.Task[None]] = set()
+        self._tidy_lock = asyncio.Lock()
 
     @property
     def stalled(self) -> str:
@@ -102,7 +104,7 @@ class RunDriver:
         finally:
             watching.cancel()
             await self._end_all()
-            await asyncio.wait([watching])
+            await asyncio.wait([watching, *self._tidying])
         await self._release()
 
     async def _watch(self) -> None:
@@ -160,7 +162,10 @@ class RunDriver:
         except StorageError as error:
             await self._back_off(error)
         if isinstance(effect, _ENDING):
-            await self._tidied(effect.node)
+            # Beside the run, which need not wait until a large worktree is removed.
+            tidying = asyncio.create_task(self._tidied(effect.node), name=f"tidy {effect.node}")
+            self._tidying.add(tidying)
+            tidying.add_done_callback(self._tidying.discard)
 
     @asynccontextmanager
     async def _slot(self, effect: StageEffect, cancel: asyncio.Event) -> AsyncIterator[bool]:
@@ -240,7 +245,8 @@ class RunDriver:
     async def _tidied(self, node: NodeId) -> None:
         """Tidy up; what cannot be removed now is swept at the next start and harms nobody."""
         try:
-            await self._tidy(node)
+            async with self._tidy_lock:
+                await self._tidy(node)
         except (FusionError, OSError) as error:
             why = error.sentence() if isinstance(error, FusionError) else str(error)
             logger.warning("not tidied", extra=facts(run=self._run.chain.run, node=node, why=why))

@@ -101,16 +101,17 @@ class GitWorkspace(Workspace):
             aside = f"{path}.new"
             fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
-                await self.git.run(
-                    self.store.place,
-                    *args,
-                    "--no-ext-diff",
-                    "--no-textconv",
-                    start.tree,
-                    end.tree,
-                    stdout_fd=fd,
-                    timeout_s=LONG_S,
-                )
+                if end.tree != start.tree:
+                    await self.git.run(
+                        self.store.place,
+                        *args,
+                        "--no-ext-diff",
+                        "--no-textconv",
+                        start.tree,
+                        end.tree,
+                        stdout_fd=fd,
+                        timeout_s=LONG_S,
+                    )
                 os.fsync(fd)
             finally:
                 os.close(fd)

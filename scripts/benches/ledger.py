@@ -8,8 +8,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
+
+import orjson
 
 from fusiond.codec.canonical import canonical
 from fusiond.domain.digest import digest_bytes, ref_of
@@ -33,9 +37,6 @@ from scripts.benches.measuring import Figure, at_least, in_turn, percentile
 
 NODE = NodeId("only")
 CONTENT = b"x" * 2_048
-ROW_BYTES = 420
-"""About what one step takes: payload, digests, place."""
-
 SECONDS = 0.5
 
 
@@ -115,8 +116,12 @@ async def _begun(ledger: SqliteLedger, number: int) -> tuple[RunId, Head]:
 
 
 def _raw(place: str, callers: int, latencies: list[float]) -> float:
-    """Return commits' rows a second by a bare thread: everything waiting in one commit, FULL."""
-    work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+    """Return rows a second of a bare thread: everything waiting in one FULL commit.
+
+    It does what no ledger can leave out: each caller digests its content, writes its
+    payload as JSON and chains it by a hash; both tables are indexed as reads need them.
+    """
+    work: _Work = queue.SimpleQueue()
     path = Path(place, f"raw-{time.monotonic_ns()}.db")
     thread = threading.Thread(target=_committer, args=(path, work))
     thread.start()
@@ -126,43 +131,71 @@ def _raw(place: str, callers: int, latencies: list[float]) -> float:
     return loop_rate
 
 
-def _committer(path: Path, work: "queue.SimpleQueue[Callable[[], None] | None]") -> None:
+@dataclass(frozen=True, slots=True)
+class _RawRow:
+    run: int
+    seq: int
+    payload: bytes
+    hash: str
+    digest: str
+    body: bytes
+    done: Callable[[], None]
+
+
+_Work = queue.SimpleQueue[_RawRow | None]
+
+
+def _committer(path: Path, work: _Work) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("CREATE TABLE steps (id INTEGER PRIMARY KEY, body BLOB)")
-        connection.execute("CREATE TABLE content (id INTEGER PRIMARY KEY, body BLOB)")
-        row = b"r" * ROW_BYTES
+        connection.execute(
+            "CREATE TABLE steps (id INTEGER PRIMARY KEY, run, seq, payload, hash, UNIQUE (run, seq))"
+        )
+        connection.execute(
+            "CREATE TABLE content (id INTEGER PRIMARY KEY, run, digest, body, UNIQUE (run, digest))"
+        )
         while (first := work.get()) is not None:
-            batch = [first]
+            rows = [first]
             while not work.empty() and (more := work.get()) is not None:
-                batch.append(more)
+                rows.append(more)
             connection.execute("BEGIN")
-            connection.executemany("INSERT INTO content (body) VALUES (?)", [(CONTENT,)] * len(batch))
-            connection.executemany("INSERT INTO steps (body) VALUES (?)", [(row,)] * len(batch))
+            connection.executemany(
+                "INSERT INTO content (run, digest, body) VALUES (?, ?, ?)",
+                [(each.run, each.digest, each.body) for each in rows],
+            )
+            connection.executemany(
+                "INSERT INTO steps (run, seq, payload, hash) VALUES (?, ?, ?, ?)",
+                [(each.run, each.seq, each.payload, each.hash) for each in rows],
+            )
             connection.execute("COMMIT")
-            for done in batch:
-                done()
+            for each in rows:
+                each.done()
 
 
-async def _raw_callers(
-    work: "queue.SimpleQueue[Callable[[], None] | None]", callers: int, latencies: list[float]
-) -> float:
+async def _raw_callers(work: _Work, callers: int, latencies: list[float]) -> float:
     loop, count = asyncio.get_running_loop(), 0
     end = time.perf_counter() + SECONDS
 
-    async def caller() -> None:
+    async def caller(run: int) -> None:
         nonlocal count
+        seq, chained = 0, ""
         while time.perf_counter() < end:
             began = time.perf_counter()
+            seq += 1
+            body = CONTENT + f"{run}.{seq}".encode()
+            digest = sha256(body).hexdigest()
+            payload = orjson.dumps({"v": 1, "observed": {"feedback": digest, "size": len(body)}, "turn": seq})
+            place = f"{run}|{seq}|turn_started|only|1|{seq}|{chained}|".encode()
+            chained = sha256(place + payload).hexdigest()
             future: asyncio.Future[None] = loop.create_future()
-            work.put(partial(_answer, loop, future))
+            work.put(_RawRow(run, seq, payload, chained, digest, body, partial(_answer, loop, future)))
             await future
             latencies.append(time.perf_counter() - began)
             count += 1
 
     began = time.perf_counter()
-    await asyncio.gather(*(caller() for _ in range(callers)))
+    await asyncio.gather(*map(caller, range(callers)))
     return count / (time.perf_counter() - began)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 FOREIGN_CORES = 0.3
 NEEDED_BURSTS = 3
-MOST_TRIES = 5
+MOST_TRIES = 12
 """How often a burst that was disturbed is tried again before it is given up."""
 
 _TICK = os.sysconf("SC_CLK_TCK")
