@@ -93,6 +93,10 @@ def _validated(payload: Step) -> str:
     return coloured(f"contract not met: {listed}", "yellow", stream=STDERR)
 
 
+def _violation(payload: Step) -> str:
+    return coloured(f"! {safe(payload.get('detail'))}", "red", stream=STDERR)
+
+
 def _attempt_failed(payload: Step) -> str:
     reason, detail = as_text(payload.get("reason")), as_text(payload.get("detail"))
     word = "cancelled" if reason == "cancelled" else "failed"
@@ -124,6 +128,7 @@ _WRITERS = {
     "unit_gate_finished": _gate_finished,
     "rerun_requested": _rerun_requested,
     "artifacts_validated": _validated,
+    "violation_recorded": _violation,
     "attempt_failed": _attempt_failed,
     "attempt_frozen": _attempt_frozen,
     "stage_finished": _stage_finished,

@@ -147,6 +147,7 @@ async def _parts(place: DaemonPlace, marker: Path, database: Database, wrap: Wra
             queue=SqliteStageQueue(database),
             content=FileContentStore(marker, SqliteSmallContent(database), token),
             workspace=git.workspace,
+            checkout=git.checkout,
             results=git.results,
             setups=git.setups,
             code=git.code,

@@ -31,6 +31,9 @@ from fusiond.domain.steps.turn import (
 )
 from fusiond.domain.transitions import AttemptPhase, attempt_after
 
+KEPT_VIOLATIONS = 20
+"""How many of an attempt's violations its state holds; the ledger has them all."""
+
 
 def apply_to_attempt(plan: StagePlan, attempt: AttemptState, step: Step) -> AttemptState:
     """Return the attempt after one of its steps."""
@@ -66,9 +69,10 @@ def apply_to_attempt(plan: StagePlan, attempt: AttemptState, step: Step) -> Atte
             | ToolGateDecided()
             | EntropyUsed()
             | LabelsAdded()
-            | ViolationRecorded()
         ):
             return moved
+        case ViolationRecorded() as violation:
+            return replace(moved, violations=(*attempt.violations, violation.detail)[-KEPT_VIOLATIONS:])
         case _:
             raise IllegalStepError(f"{step.kind} of an attempt", expected="a step of an attempt")
 

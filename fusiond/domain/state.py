@@ -73,6 +73,7 @@ class AttemptState:
         problems: contract problems of the newest validation, None before one.
         validated, validated_tree: what was recorded when they were validated.
         rerun_cause: why the newest rerun was asked for.
+        violations: what was done outside the walls or without a decision, the newest 20.
     """
 
     number: AttemptNumber
@@ -109,6 +110,7 @@ class AttemptState:
     manifest: Digest | None = None
     summary: Digest | None = None
     commit: CommitId | None = None
+    violations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

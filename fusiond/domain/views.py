@@ -11,16 +11,18 @@ from fusiond.domain.artifacts import FrozenArtifact
 from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.ids import AttemptNumber, CommitId, NodeId, RunId, TenantId, TreeId
 from fusiond.domain.state import AttemptState, Ended, RunState, StageState
+from fusiond.domain.steps.attempt import StageOutcome
 from fusiond.domain.steps.run import RunOutcome
 from fusiond.domain.steps.turn import OutputRef
-from fusiond.domain.transitions import AttemptPhase, RunPhase, StagePhase
+from fusiond.domain.transitions import AttemptPhase, RunPhase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
     """One line of a list of runs.
 
-    `status` is the outcome once there is one, else the phase; "unreadable" for a run
+    `status` is the outcome once there is one, else the phase; `stages_done` succeeded.
+    "unreadable" is said of a run
     that this version cannot read, with the reason in `unreadable` and no phase.
     """
 
@@ -73,6 +75,7 @@ class AttemptView:
     isolation: str
     started_us: int
     ended_us: int | None
+    violations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +120,7 @@ def summary_of(state: RunState) -> RunSummary:
         phase=state.phase,
         outcome=state.outcome,
         status=str(state.outcome or state.phase),
-        stages_done=sum(1 for stage in stages if stage.phase is StagePhase.FINISHED),
+        stages_done=sum(1 for stage in stages if stage.outcome is StageOutcome.SUCCEEDED),
         stages=len(stages),
         started_us=state.started_us,
         updated_us=state.last_us,
@@ -176,6 +179,7 @@ def _attempt_view(stage: StageState, attempt: AttemptState) -> AttemptView:
         isolation=attempt.isolation,
         started_us=attempt.started_us,
         ended_us=attempt.ended_us,
+        violations=attempt.violations,
     )
 
 

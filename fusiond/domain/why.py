@@ -12,7 +12,7 @@ from fusiond.domain.state import AttemptState, RunState, StageState
 from fusiond.domain.steps.attempt import AttemptFailure, BlockReason, StageOutcome
 from fusiond.domain.steps.run import ParkReason, RunOutcome
 from fusiond.domain.steps.turn import OutputRef
-from fusiond.domain.transitions import RunPhase
+from fusiond.domain.transitions import AttemptPhase, RunPhase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,16 +149,32 @@ def _output(attempt: AttemptState) -> OutputRef | None:
 
 
 def _attempt_lines(stage: StageState) -> tuple[str, ...]:
-    return tuple(
-        f"attempt {each.number}: {each.failure or each.phase}: {each.detail}"
-        f" ({each.reruns} rerun{'' if each.reruns == 1 else 's'})"
-        for each in stage.attempts
-    )
+    lines: list[str] = []
+    for each in stage.attempts:
+        told = f"attempt {each.number}: {each.failure or each.phase}"
+        told += f": {each.detail}" if each.detail else ""
+        reruns = f" ({each.reruns} rerun{'' if each.reruns == 1 else 's'})" if each.reruns else ""
+        lines += [told + reruns, *each.violations]
+    return tuple(lines)
+
+
+_DOING = {
+    AttemptPhase.READY: "its worktree is ready",
+    AttemptPhase.TURN: "its command has ended",
+    AttemptPhase.CALLING: "its command runs",
+    AttemptPhase.UNKNOWN: "the outcome of a call is unknown",
+    AttemptPhase.JUDGING: "its gates run",
+    AttemptPhase.VALIDATED: "what it made was checked",
+}
+"""What an open attempt is at, as people say it."""
 
 
 def _open_lines(state: RunState) -> tuple[str, ...]:
-    return tuple(
-        f"{node}: {stage.outcome or stage.phase}"
-        + ("" if stage.latest is None or stage.latest.phase.over else f", {stage.latest.phase}")
-        for node, stage in state.stages.items()
-    )
+    return tuple(f"{node}: {_open(stage)}" for node, stage in state.stages.items())
+
+
+def _open(stage: StageState) -> str:
+    latest = stage.latest
+    if latest is None or latest.phase.over:
+        return str(stage.outcome or stage.phase)
+    return f"attempt {latest.number}, {_DOING[latest.phase]}"

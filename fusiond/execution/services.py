@@ -14,7 +14,7 @@ from fusiond.ports.launcher import Launcher
 from fusiond.ports.ledger import Appended, Ledger, StageQueue
 from fusiond.ports.snapshots import Documents, Snapshots
 from fusiond.ports.watcher import Watcher
-from fusiond.ports.workspace import CodeEvidence, Results, SetupCache, Workspace
+from fusiond.ports.workspace import Checkout, CodeEvidence, Results, SetupCache, Workspace
 
 OnAppend = Callable[[Appended], None]
 
@@ -52,6 +52,7 @@ class Services:
     queue: StageQueue
     content: ContentStore
     workspace: Workspace
+    checkout: Checkout
     results: Results
     setups: SetupCache
     code: CodeEvidence

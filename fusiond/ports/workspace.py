@@ -1,6 +1,6 @@
 """The ports of the workspace: git revisions, attempt trees, setup results, code evidence."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -131,6 +131,25 @@ class Workspace(Protocol):
         Args:
             keep: attempts as `str(AttemptId)` writes them.
             keep_runs: runs of which nobody can say what is open: nothing of theirs goes.
+        """
+        ...
+
+
+FileMark = tuple[int, int, int, int]
+"""Inode, mode, size in bytes, and time of the last change in nanoseconds."""
+
+CheckoutMarks = Mapping[str, FileMark]
+"""Files of the user's checkout by relative path, those of `.git` that steer git included."""
+
+
+class Checkout(Protocol):
+    """The user's checkout, looked at to say whether an attempt without walls wrote into it."""
+
+    async def marks(self) -> CheckoutMarks:
+        """Look at every file that git lists, and at HEAD, refs, hooks and configuration.
+
+        Raises:
+            RefusedError, UnsupportedError: the repository is not one that a run can start from.
         """
         ...
 

@@ -106,8 +106,8 @@ class SandboxLauncher:
         except (OSError, ValueError) as error:
             return self._failure(f"the launcher cannot be started: {error}")
         try:
-            await self._stay(running, spec, cancel)
-            return self._result(running)
+            forced = await self._stay(running, spec, cancel)
+            return self._result(running, spec, forced)
         finally:
             running.close()
 
@@ -125,16 +125,22 @@ class SandboxLauncher:
         found = self._finder.find(dict(spec.env))
         return Setting(host=self._host, walls=self._walls, tree=self._tree, toolchains=found)
 
-    async def _stay(self, running: Running, spec: LaunchSpec, cancel: CancelSignal) -> None:
+    async def _stay(self, running: Running, spec: LaunchSpec, cancel: CancelSignal) -> LaunchEnd | None:
         """Wait until nothing of the launch is alive, and see to it when the launcher does not.
 
         The launcher keeps the deadline; the daemon's own, some seconds later, is for a launcher that
         hangs, was stopped or was killed.
+
+        Returns:
+            Why the daemon ended it, None when it ended by itself.
         """
         asked = asyncio.ensure_future(cancel.wait())
         grace = spec.grace_us / 1e6 + self._patience_s
         try:
             await _first(running.gone, asked, within=spec.timeout_us / 1e6 + grace)
+            forced = None
+            if not running.gone.done():
+                forced = LaunchEnd.CANCELLED if asked.done() else LaunchEnd.TIMED_OUT
             if asked.done() and not running.gone.done():
                 running.ask_to_end()
                 await _first(running.gone, within=grace)
@@ -143,11 +149,20 @@ class SandboxLauncher:
             await _uninterrupted(
                 asyncio.ensure_future(_end(running, spec.marker, walled=self._walls is not None))
             )
+        return forced
 
-    def _result(self, running: Running) -> LaunchResult:
+    def _result(self, running: Running, spec: LaunchSpec, forced: LaunchEnd | None) -> LaunchResult:
         if not running.gone.done():
             return self._failure("a process could not be ended")
         report = running.report()
+        if report is None and forced is not None:
+            # A command may stop its launcher; that must not turn an end that we decided into our failure.
+            return LaunchResult(
+                end=forced,
+                output_bytes=os.stat(spec.log_path).st_size,
+                isolation=self.isolation,
+                detail="its launcher did not answer and was ended",
+            )
         if report is None:
             return self._failure(running.complaint() or "the launcher was killed")
         return result_of(report, self.isolation)

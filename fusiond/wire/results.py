@@ -90,8 +90,10 @@ class RunWhy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeResult:
-    """What `run.merge` did; with conflict paths it did nothing."""
+    """What `run.merge` did with the result of `run`; with conflict paths it did nothing."""
 
+    run: RunId
+    flow: str
     ref: str
     before: CommitId | None
     after: CommitId | None

@@ -9,6 +9,7 @@ from fusiond.ports.clock import Clock
 from fusiond.workspace.attempts import Attempts
 from fusiond.workspace.bases import Bases
 from fusiond.workspace.basing import Basing
+from fusiond.workspace.checkout.marks import UserCheckout
 from fusiond.workspace.code import GitCode
 from fusiond.workspace.delivery import GitResults
 from fusiond.workspace.disk.layout import Layout
@@ -26,6 +27,7 @@ class Assembly:
     """The adapters of `ports.workspace` over one workspace, and what is to be closed with them."""
 
     workspace: GitWorkspace
+    checkout: UserCheckout
     results: GitResults
     setups: FileSetupCache
     code: GitCode
@@ -74,6 +76,7 @@ def assemble(
             attempts=attempts,
             max_file_bytes=max_file_bytes,
         ),
+        checkout=UserCheckout(git, layout, home),
         results=GitResults(git=git, layout=layout, store=store, clock=clock, home=home),
         setups=FileSetupCache(git=git, layout=layout, attempts=attempts),
         code=GitCode(git=git, place=store.place, objects=FrozenObjects(reader, layout.making)),

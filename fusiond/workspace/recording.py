@@ -2,8 +2,8 @@
 
 Owns the reading of the files that `listing` names, without following anything, and
 the refusal of those that cannot be part of a revision: what cannot be read, what is
-too large, and names that no revision may have. FIFOs, sockets and devices are not
-part of one; in place of a tracked file they count as its removal.
+too large, names that no revision may have, and a FIFO, socket or device in place of a
+tracked file. Elsewhere those are simply no part of a revision, as for git.
 """
 
 import asyncio
@@ -138,7 +138,7 @@ class Reading:
     def take(self, path: bytes, found: Candidates, *, tracked: bool) -> None:
         """Read one candidate and note in `found` what became of it."""
         try:
-            line = self._stored(path)
+            line = self._stored(path, tracked=tracked)
         except _RefusedFileError as error:
             found.refused.append((path, str(error)))
             return
@@ -154,7 +154,7 @@ class Reading:
         elif tracked:
             found.gone.append(b"0 %s\t%s\0" % (b"0" * self._objects.id_chars, path))
 
-    def _stored(self, path: bytes) -> bytes | None:
+    def _stored(self, path: bytes, *, tracked: bool) -> bytes | None:
         """Store one file or link; return its index line, None where nothing storable is there."""
         directory, _, name = path.rpartition(b"/")
         parent = self._enter(directory)
@@ -163,6 +163,8 @@ class Reading:
             target = os.readlink(name, dir_fd=parent)
             return _line("120000", self._objects.add(os.fsencode(target)), path)
         if not stat.S_ISREG(mode):
+            if tracked and not stat.S_ISDIR(mode):
+                raise _RefusedFileError("is a FIFO, socket or device in place of a tracked file")
             return None
         for _ in range(_TRIES):
             with opened(name, _READ, dir_fd=parent) as fd:

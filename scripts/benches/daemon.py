@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fusiond.client.autostart import start_daemon
@@ -17,6 +17,7 @@ from fusiond.client.blocking import Connection, connect, new_key
 from fusiond.client.discovery import Workspace, find_workspace
 from fusiond.client.following import StepFollower
 from fusiond.codec.packed import Plain
+from fusiond.domain.errors import NotFoundError, UnreachableError
 from fusiond.domain.version import PRODUCT_VERSION
 from scripts.benches.measuring import Clean, Figure, at_most, bounded, in_turn, percentile
 
@@ -207,10 +208,12 @@ def _listen(made: Site, delays: list[float], ready: threading.Event) -> None:
         position = connection.call("run.list", {"limit": 1})["position"]
     ready.set()
     assert isinstance(position, int)
-    for push in StepFollower(made.connect, position=position):
-        step = push.get("step")
-        if isinstance(step, dict) and isinstance(step["at_us"], int):
-            delays.append((time.time_ns() / 1e3 - step["at_us"]) / 1e3)
+    # It ends with the site it listens to.
+    with suppress(NotFoundError, UnreachableError):
+        for push in StepFollower(made.connect, position=position):
+            step = push.get("step")
+            if isinstance(step, dict) and isinstance(step["at_us"], int):
+                delays.append((time.time_ns() / 1e3 - step["at_us"]) / 1e3)
 
 
 FLOOD = """\

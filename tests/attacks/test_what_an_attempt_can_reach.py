@@ -186,3 +186,38 @@ nodes:
                     connection.call("artifact.list", {"run": run, "tenant": "somebody"})
         finally:
             ground.stop(plan)
+
+
+def test_writes_into_the_users_checkout_are_impossible_or_on_record(
+    flow: Path, daemon: tuple[str, ...]
+) -> None:
+    with ground_for(Example(flow)) as ground:
+        checkout = ground.repository
+        (checkout / "fusion.yaml").write_text(
+            f"""\
+flow: trespass
+limits: {{attempts: 1}}
+nodes:
+  honest:
+    run: echo fine > here.txt
+  trespass:
+    needs: [honest]
+    run: |
+      echo evil > "{checkout}/code.py"; echo evil > "{checkout}/planted.txt"; true
+    gates:
+      - {{name: hook, run: "echo evil > '{checkout}/.git/hooks/post-checkout'; true"}}
+"""
+        )
+        after = _run(ground, daemon)
+        stages = {str(node): stage for node, stage in after.state.stages.items()}
+        assert stages["honest"].attempts[-1].violations == ()
+        violations = stages["trespass"].attempts[-1].violations
+        if daemon == MORTAL:
+            assert violations == ()
+            assert (checkout / "code.py").read_text() == "print('base')\n"
+            assert not (checkout / "planted.txt").exists()
+        else:
+            assert violations == (
+                "code.py, planted.txt changed in the user's checkout while the command ran",
+                ".git/hooks/post-checkout changed in the user's checkout while gate hook ran",
+            )

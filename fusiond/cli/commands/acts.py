@@ -62,6 +62,7 @@ def merge(run: str, as_json: bool) -> int:
     """Bring a run's result into your repository; nothing else ever writes there."""
     reply = act("run.merge", {"run": run})
     conflicts = as_texts(reply.get("conflict_paths"))
+    of = f"run {as_text(reply.get('run'))} ({safe(reply.get('flow'))})"
     if as_json:
         print_json(reply)
     elif conflicts:
@@ -69,9 +70,9 @@ def merge(run: str, as_json: bool) -> int:
             print_line(f"conflict in {safe(path)}")
         click.echo("nothing was merged; your branch has moved on in the same places", err=True)
     elif reply.get("before") == reply.get("after"):
-        print_line(f"{safe(reply.get('ref'))}: nothing to merge, it has the result already")
+        print_line(f"{safe(reply.get('ref'))}: nothing to merge, it has the result of {of} already")
     else:
         how = "fast-forward" if reply.get("fast_forward") else "merge commit"
         before, after = as_text(reply.get("before")), as_text(reply.get("after"))
-        print_line(f"{safe(reply.get('ref'))}: {before[:12]}..{after[:12]} ({how})")
+        print_line(f"{safe(reply.get('ref'))}: {before[:12]}..{after[:12]} ({how}) from {of}")
     return BLOCKED if conflicts else OK

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -26,6 +26,10 @@ from fusiond.domain.display import display_safe
 from fusiond.domain.errors import InvalidError, NotFoundError, StorageError
 
 PAGE_BYTES = 256 * 1024
+
+
+_DOCUMENTS = {"@manifest": "artifacts.json", "@summary": "result.md"}
+"""Names under which an attempt's documents are saved (`architecture.md`, Where things live on disk)."""
 
 
 @click.group()
@@ -69,12 +73,15 @@ def _listed(connection: Connection, where: str) -> list[dict[str, Plain]]:
 
 @artifact.command("cat")
 @click.argument("where", metavar="RUN/NODE[/N]")
-@click.argument("name")
+@click.argument("name", default="")
 @click.option("--raw", is_flag=True, help="Bytes as they are, also to a terminal.")
 def cat_artifact(where: str, name: str, raw: bool) -> int:
-    """Print one artifact; NAME is its output or its path, or `manifest`, or `summary`."""
+    """Print one artifact; NAME is its output or its path, or `manifest`, or `summary`.
+
+    NAME may be left out where there is only one.
+    """
     with opened(here()) as connection:
-        for data in _pages(connection, where, name):
+        for data in _pages(connection, where, _path_of(connection, where, name)):
             if raw or not sys.stdout.isatty():
                 sys.stdout.buffer.write(data)
             else:
@@ -86,10 +93,17 @@ def cat_artifact(where: str, name: str, raw: bool) -> int:
 @artifact.command("save")
 @click.argument("where", metavar="RUN/NODE[/N]")
 @click.argument("name")
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path), required=False)
 @click.option("--force", is_flag=True, help="Replace an existing file.")
-def save_artifact(where: str, name: str, target: Path, force: bool) -> int:
-    """Save one artifact as the file TARGET; an existing file is kept unless --force."""
+def save_artifact(where: str, name: str, target: Path | None, force: bool) -> int:
+    """Save one artifact as the file TARGET, else under its own name here; existing files stay unless --force."""
+    with opened(here()) as connection:
+        path = _path_of(connection, where, name)
+        _save(connection, where, path, target or Path(_DOCUMENTS.get(path, Path(path).name)), force=force)
+    return 0
+
+
+def _save(connection: Connection, where: str, path: str, target: Path, *, force: bool) -> None:
     if target.exists() and not force:
         raise InvalidError(f"{target} exists", cure="give another name, or --force")
     if not target.parent.is_dir():
@@ -97,22 +111,19 @@ def save_artifact(where: str, name: str, target: Path, force: bool) -> int:
     fresh = target.with_name(f".{target.name}.{os.getpid()}.part")
     size = 0
     try:
-        with opened(here()) as connection, fresh.open("xb") as stream:
-            for data in _pages(connection, where, name):
+        with fresh.open("xb") as stream:
+            for data in _pages(connection, where, path):
                 size += stream.write(data)
         fresh.replace(target)
     except OSError as error:
         raise StorageError(f"{target}: {error.strerror}") from error
     finally:
         fresh.unlink(missing_ok=True)
-    print_line(f"{target}: {size} bytes")
-    return 0
+    print_line(f"{safe(target)}: {size} bytes")
 
 
-def _pages(connection: Connection, where: str, name: str) -> Iterator[bytes]:
+def _pages(connection: Connection, where: str, path: str) -> Iterator[bytes]:
     wanted = of_node(where)
-    path = name if name in ("manifest", "summary") else _path_of(connection, where, name)
-    field = {"manifest": "@manifest", "summary": "@summary"}.get(name, path)
     offset, total = 0, 1
     while offset < total:
         page = connection.call(
@@ -121,7 +132,7 @@ def _pages(connection: Connection, where: str, name: str) -> Iterator[bytes]:
                 "run": wanted.run,
                 "node": wanted.node,
                 "attempt": wanted.attempt,
-                "path": field,
+                "path": path,
                 "offset": offset,
                 "limit": PAGE_BYTES,
             },
@@ -134,6 +145,9 @@ def _pages(connection: Connection, where: str, name: str) -> Iterator[bytes]:
 
 
 def _path_of(connection: Connection, where: str, name: str) -> str:
+    """Return the path by which the daemon knows an artifact or a document of the attempt."""
+    if name in ("manifest", "summary"):
+        return f"@{name}"
     entries = _listed(connection, where)
     items = [as_map(entry.get("artifact")) for entry in entries]
     by_path = [as_text(item.get("path")) for item in items if item.get("path") == name]
@@ -144,5 +158,15 @@ def _path_of(connection: Connection, where: str, name: str) -> str:
         return by_output[0]
     if by_output:
         raise InvalidError(f"output {name} is {len(by_output)} files", expected=", ".join(by_output[:10]))
-    known = sorted({as_text(item.get("output")) for item in items} - {""})
+    if not name and len(set(map(_path, items))) == 1:
+        return _path(items[0])
+    known = sorted({as_text(item.get("output")) or _path(item) for item in items} - {""})
+    if not name and known:
+        raise InvalidError(
+            f"{where} has {len(known)} artifacts", expected=f"one of {', '.join(map(safe, known))}"
+        )
     raise NotFoundError(f"no artifact {name}", expected=", ".join(known) or "a frozen attempt")
+
+
+def _path(item: Mapping[str, Plain]) -> str:
+    return as_text(item.get("path"))

@@ -119,6 +119,7 @@ def _attempt_lines(attempt: dict[str, Plain]) -> list[str]:
         + (f", {reruns} rerun{'' if reruns == 1 else 's'}" if reruns else "")
         + f"  [{safe(attempt.get('isolation'))}]"
     ]
+    lines += [f"        ! {safe(each)}" for each in as_texts(attempt.get("violations"))]
     command = as_map(attempt.get("command"))
     for ended in [*([command] if command else []), *as_maps(attempt.get("gates"))]:
         code = ended.get("exit_code")

@@ -162,14 +162,26 @@ class RunHandlers:
 
     async def merge(self, params: RunParams, context: Context) -> MergeResult:
         """Bring a run's result into the user's repository."""
-        tenant, run, _ = await self._found(params.run, params.tenant, context)
+        tenant, run, state = await self._found(params.run, params.tenant, context)
+        flow = "" if state.started is None else state.started.flow
         merged = await deliver(self._services, self._runs, tenant, run)
         if isinstance(merged, MergeConflict):
             return MergeResult(
-                ref="", before=None, after=None, fast_forward=False, conflict_paths=merged.paths
+                run=run,
+                flow=flow,
+                ref="",
+                before=None,
+                after=None,
+                fast_forward=False,
+                conflict_paths=merged.paths,
             )
         return MergeResult(
-            ref=merged.ref, before=merged.before, after=merged.after, fast_forward=merged.fast_forward
+            run=run,
+            flow=flow,
+            ref=merged.ref,
+            before=merged.before,
+            after=merged.after,
+            fast_forward=merged.fast_forward,
         )
 
     async def _found(

@@ -23,6 +23,7 @@ from fusiond.domain.steps.turn import (
 )
 from fusiond.execution.attempts.hints import hinting
 from fusiond.execution.attempts.inputs import write_feedback
+from fusiond.execution.attempts.intrusion import guarding_checkout
 from fusiond.execution.attempts.launching import Launched, Order, launch
 from fusiond.execution.context import LaidTree, StageContext
 from fusiond.execution.perform.prepare import relaid_or_lost
@@ -58,9 +59,9 @@ async def perform_turn(ctx: StageContext, effect: RunTurn) -> None:
         output_cap_bytes=OUTPUT_CAP_BYTES,
         feedback=feedback,
     )
-    async with hinting(ctx, laid):
+    async with guarding_checkout(ctx, "the command") as intrusion, hinting(ctx, laid):
         launched = await launch(ctx.run, ctx.node, ctx.attempt_id(effect.attempt), laid, order, ctx.cancel)
-    await ctx.record(effect.attempt, _returned(effect, launched))
+    await ctx.record(effect.attempt, _returned(effect, launched), *intrusion.violations)
 
 
 def _timeout_us(ctx: StageContext) -> int:

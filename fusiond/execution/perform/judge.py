@@ -15,6 +15,7 @@ from fusiond.execution.attempts.feedback import (
     problems_feedback,
 )
 from fusiond.execution.attempts.freezing import freeze_request, nested_problems, recorded_tree
+from fusiond.execution.attempts.intrusion import guarding_checkout
 from fusiond.execution.attempts.launching import Order, launch
 from fusiond.execution.context import LaidTree, StageContext
 from fusiond.execution.perform.prepare import relaid_or_lost
@@ -75,7 +76,8 @@ async def perform_gate(ctx: StageContext, effect: RunGate) -> None:
         timeout_us=gate.timeout_us,
         output_cap_bytes=gate.output_cap_bytes,
     )
-    launched = await launch(ctx.run, ctx.node, ctx.attempt_id(effect.attempt), laid, order, ctx.cancel)
+    async with guarding_checkout(ctx, f"gate {effect.gate}") as intrusion:
+        launched = await launch(ctx.run, ctx.node, ctx.attempt_id(effect.attempt), laid, order, ctx.cancel)
     result = launched.result
     await ctx.record(
         effect.attempt,
@@ -90,6 +92,7 @@ async def perform_gate(ctx: StageContext, effect: RunGate) -> None:
             survivors=result.survivors,
             detail=result.detail,
         ),
+        *intrusion.violations,
     )
 
 

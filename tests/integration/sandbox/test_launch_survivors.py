@@ -180,7 +180,8 @@ async def test_stopped_launcher_is_ended_by_the_daemons_own_deadline(
         f"kill -STOP $PPID; exec sleep {token}", timeout_us=SECOND_US // 2, grace_us=SECOND_US // 10
     )
     outcome = await bench.run(spec)
-    assert outcome.result.end is LaunchEnd.SANDBOX_FAILURE
+    assert outcome.result.end is LaunchEnd.TIMED_OUT
+    assert "launcher did not answer" in outcome.result.detail
     assert alive(token) == []
 
 

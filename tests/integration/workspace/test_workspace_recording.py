@@ -136,14 +136,18 @@ class TestNotPartOfRevisions:
 
     async def test_fifos_and_sockets(self, site: Site, tree: Path) -> None:
         os.mkfifo(tree / "pipe")
-        (tree / "README.md").unlink()
-        os.mkfifo(tree / "README.md")
         with socket.socket(socket.AF_UNIX) as listening:
             # A socket's path has room for about 100 bytes.
             os.chdir(tree)
             listening.bind("sock")
             os.chdir("/")
-            assert set(await paths_of(site)) == {"docs/guide.txt", "src/app.py", "tool.sh"}
+            assert set(await paths_of(site)) == {"README.md", "docs/guide.txt", "src/app.py", "tool.sh"}
+
+    async def test_fifo_in_place_of_a_tracked_file_is_no_silent_removal(self, site: Site, tree: Path) -> None:
+        (tree / "README.md").unlink()
+        os.mkfifo(tree / "README.md")
+        with pytest.raises(RefusedError, match=r"README\.md is a FIFO"):
+            await taken(site)
 
 
 class TestNestedRepositories:

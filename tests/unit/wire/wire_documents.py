@@ -142,7 +142,12 @@ RESULTS: Mapping[str, object] = {
     "run.cancel": results.RunRef(run=RUN),
     "run.resume": results.RunRef(run=RUN),
     "run.merge": results.MergeResult(
-        ref="refs/heads/main", before=CommitId("a" * 40), after=CommitId("b" * 40), fast_forward=True
+        run=RUN,
+        flow="fix",
+        ref="refs/heads/main",
+        before=CommitId("a" * 40),
+        after=CommitId("b" * 40),
+        fast_forward=True,
     ),
     "log.list": results.LogList(
         logs=(results.LogEntry(node=NODE, attempt=ATTEMPT, what="turn-1", size=9000, live=True),)
