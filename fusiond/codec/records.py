@@ -75,6 +75,13 @@ def structure(record: type[T], value: object, *, strict: bool) -> T:
         _explain(record, value, strict=strict)
 
 
+def prepare(record: type[object]) -> None:
+    """Make the functions that read and write a record now, instead of at its first use."""
+    converter = _reader(strict=True, detailed=False)
+    converter.get_unstructure_hook(record)
+    converter.get_structure_hook(record)
+
+
 def _explain(record: type[object], value: object, *, strict: bool) -> Never:
     """Read again, slowly, keeping the paths; fast reading knows only that something is wrong."""
     try:

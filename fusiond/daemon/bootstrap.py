@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fusiond.codec.steps import prepare_payloads
 from fusiond.content.store import FileContentStore
 from fusiond.daemon.assembly import DaemonPlace
 from fusiond.daemon.clock import SystemClock, SystemRandomness
@@ -42,7 +43,7 @@ from fusiond.sandbox.probe import ProbeFinding, open_launcher
 from fusiond.snapshots.store import FileSnapshots
 from fusiond.workspace.assembly import Assembly as WorkspaceAssembly
 from fusiond.workspace.assembly import assemble as assemble_workspace
-from fusiond.workspace.watching import FileWatcher
+from fusiond.workspace.watching import FileWatcher, prepare_watching
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,7 @@ class Parts:
     git: WorkspaceAssembly
     announced: "Announcer"
     findings: tuple[ProbeFinding, ...]
+    warming: "asyncio.Task[None] | None" = None
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Return lines for `daemon.status`."""
@@ -83,6 +85,8 @@ class Parts:
         """Recover the workspace and drive its open runs."""
         self.announced.listener = announce
         await self.runs.start()
+        # In a thread, so that nobody who asks meanwhile waits for all of it.
+        self.warming = asyncio.create_task(asyncio.to_thread(_warm))
 
     async def drain(self) -> None:
         """End what runs at its next recorded point."""
@@ -91,9 +95,17 @@ class Parts:
     async def close(self) -> None:
         """End everything and close the ledger."""
         await self.runs.drain()
+        if self.warming is not None:
+            await self.warming
         await self.git.close()
         await self.services.ledger.close()
         await self.database.close()
+
+
+def _warm() -> None:
+    """Load and make what first uses would, before somebody waits for it."""
+    prepare_payloads()
+    prepare_watching()
 
 
 def token() -> str:

@@ -7,6 +7,7 @@ loads it late: a daemon that lost the race for the workspace needs none of it.
 import argparse
 import asyncio
 import faulthandler
+import gc
 import logging
 import os
 import sys
@@ -69,8 +70,13 @@ def run(arguments: Sequence[str], assemble_from: Callable[[], Assemble]) -> int:
 
 
 def _assemble() -> Assemble:
-    from fusiond.daemon.bootstrap import assemble
-
+    # What is loaded stays to the end: collecting meanwhile finds nothing and takes a tenth of the start.
+    gc.disable()
+    try:
+        from fusiond.daemon.bootstrap import assemble
+    finally:
+        gc.freeze()
+        gc.enable()
     return assemble
 
 

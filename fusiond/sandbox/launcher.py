@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 from fusiond.domain.errors import InvalidError, IsolationError, UnsupportedError
@@ -155,17 +156,16 @@ class SandboxLauncher:
         if not running.gone.done():
             return self._failure("a process could not be ended")
         report = running.report()
-        if report is None and forced is not None:
+        if report is not None:
+            result = result_of(report, self.isolation)
+        else:
+            result = self._failure(running.complaint() or "the launcher was killed")
+        if forced is not None and result.end is LaunchEnd.SANDBOX_FAILURE:
             # A command may stop its launcher; that must not turn an end that we decided into our failure.
-            return LaunchResult(
-                end=forced,
-                output_bytes=os.stat(spec.log_path).st_size,
-                isolation=self.isolation,
-                detail="its launcher did not answer and was ended",
-            )
-        if report is None:
-            return self._failure(running.complaint() or "the launcher was killed")
-        return result_of(report, self.isolation)
+            written = os.stat(spec.log_path).st_size
+            told = "its launcher did not answer and was ended"
+            return replace(result, end=forced, output_bytes=max(written, result.output_bytes), detail=told)
+        return result
 
     def _failure(self, detail: str) -> LaunchResult:
         return LaunchResult(

@@ -5,11 +5,17 @@ the kernel, so a tree would cost a watch for each of its directories.
 """
 
 from collections.abc import AsyncIterator
+from importlib import import_module
 
 from watchfiles import awatch
 
 STEP_MS = 1
 DEBOUNCE_MS = 10
+
+
+def prepare_watching() -> None:
+    """Load what the first watch would load."""
+    import_module("anyio._backends._asyncio")
 
 
 class FileWatcher:

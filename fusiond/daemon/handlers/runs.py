@@ -12,7 +12,6 @@ from fusiond.execution.delivery import deliver
 from fusiond.execution.reading.reports import report_lines
 from fusiond.execution.runs import Runs
 from fusiond.execution.services import Services
-from fusiond.execution.submission.submit import Submission, submit
 from fusiond.ports.workspace import MergeConflict
 from fusiond.wire.methods import (
     RUN_CANCEL,
@@ -63,6 +62,9 @@ class RunHandlers:
 
     async def submit(self, params: RunSubmitParams, context: Context) -> RunRef:
         """Record a run's start and drive it."""
+        # Reading flow files takes a sixth of the daemon's start, and going on after a crash needs none of it.
+        from fusiond.execution.submission.submit import Submission, submit
+
         path = params.flow if params.flow.startswith("/") else f"{self._services.settings.root}/{params.flow}"
         chain = await submit(
             self._services,

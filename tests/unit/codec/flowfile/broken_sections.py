@@ -175,7 +175,7 @@ QUANTITIES: list[Case] = [
         [("limit", "expected a whole number from 1 to 100")],
     ),
     ("negative reruns", f"{NODE}limits: {{repair_reruns: ▶-1}}\n", [("limit", "from 0 to 100")]),
-    ("parallel", f"{NODE}limits: {{parallel: ▶0}}\n", [("limit", "from 1 to 1024")]),
+    ("parallel", f"{NODE}limits: {{parallel: ▶1025}}\n", [("limit", "from 0 to 1024")]),
     (
         "number of a million digits",
         f"{NODE}limits: {{tokens: ▶{'9' * 5000}}}\n",
