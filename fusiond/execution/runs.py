@@ -35,6 +35,9 @@ MAX_PLAN_BYTES = 16 * 1024 * 1024
 KEPT_CHAINS = 64
 """How many runs that are not driven stay folded in memory."""
 
+KEPT_SUMMARIES = 10_000
+"""How many lines of lists of runs are remembered, so that listing again folds nothing."""
+
 NEWEST = "@last"
 
 
@@ -230,6 +233,8 @@ class Runs:
     async def summaries(self, tenant: TenantId, *, open_only: bool, limit: int) -> Sequence[RunSummary]:
         """List runs, newest first."""
         rows = await self._services.ledger.runs(tenant, open_only=open_only, limit=limit)
+        if len(self._summaries) > KEPT_SUMMARIES:
+            self._summaries.clear()
         listed: list[RunSummary] = []
         for row in rows:
             known = self._summaries.get(row.run)

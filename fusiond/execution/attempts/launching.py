@@ -74,11 +74,16 @@ async def launch(
     return Launched(result=result, outcome=judge(result), output=output)
 
 
+def passed_variables(run: RunContext, node: Node) -> list[tuple[str, str]]:
+    """Return the daemon's own variables that the flow and the node name, with their values."""
+    named = {*run.resolved.flow.env, *node.env}
+    return [(name, value) for name, value in run.services.settings.environment if name in named]
+
+
 def _seen(run: RunContext, node: Node, attempt: AttemptId, laid: LaidTree, order: Order) -> Surroundings:
     settings = run.services.settings
     places = laid.tree.places
     mounts = mounts_of(places, node, settings.attempt_program, laid.mounts)
-    named = {*run.resolved.flow.env, *node.env}
     return surroundings(
         attempt=attempt,
         node=node,
@@ -86,7 +91,7 @@ def _seen(run: RunContext, node: Node, attempt: AttemptId, laid: LaidTree, order
         mounts=mounts,
         inside=run.services.launcher.inside,
         search_path=run.started.search_path,
-        passed=[(name, value) for name, value in settings.environment if name in named],
+        passed=passed_variables(run, node),
         feedback=order.feedback,
         program=settings.attempt_program,
     )

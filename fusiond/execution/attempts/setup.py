@@ -6,6 +6,7 @@ and an agent can never change it (`flow.md`, the `setup:` key).
 
 import asyncio
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from fusiond.domain.digest import Digest, digest_bytes, digest_fields
 from fusiond.domain.errors import FusionError, NotFoundError, StorageError
@@ -14,7 +15,7 @@ from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.ids import AttemptId, AttemptNumber
 from fusiond.domain.launch import Isolation
 from fusiond.domain.steps.turn import OutputRef
-from fusiond.execution.attempts.launching import Launched, Order, launch
+from fusiond.execution.attempts.launching import Launched, Order, launch, passed_variables
 from fusiond.execution.context import LaidTree, StageContext
 from fusiond.ports.workspace import Revision
 
@@ -37,22 +38,27 @@ class SetupFailed:
 class SetupLocks:
     """One lock a key, so that two attempts never run the same setup at once."""
 
-    _locks: dict[Digest, asyncio.Lock] = field(default_factory=dict)
+    _locks: WeakValueDictionary[Digest, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     def of(self, key: Digest) -> asyncio.Lock:
-        """Return the lock of `key`."""
-        return self._locks.setdefault(key, asyncio.Lock())
+        """Return the lock of `key`; it lives as long as somebody holds or awaits it."""
+        lock = self._locks.get(key)
+        if lock is None:
+            lock = self._locks[key] = asyncio.Lock()
+        return lock
 
 
 async def setup_key(ctx: StageContext, setup: SetupSpec, start: Revision) -> Digest:
     """Return the key of a setup's result.
 
     It covers the command, the bytes of the files it names as they are in the start
-    revision (an absent file counts as absent), the declared environment, the walls
-    and the search path, since all of them can change what the command makes.
+    revision (an absent file counts as absent), the tools and the variables that the
+    flow names, the walls, the network and the search path, since all of them can change what the command makes.
     """
     fields = [setup.run.encode(), str(ctx.services.launcher.isolation).encode()]
     fields += [f"{name}={value}".encode() for name, value in ctx.run.started.environment]
+    fields += [f"{name}={value}".encode() for name, value in passed_variables(ctx.run, ctx.node)]
+    fields.append(b"network" if setup.network else b"no network")
     fields.append(ctx.run.started.search_path.encode())
     for path in setup.key:
         fields += [path.encode(), (await _file_digest(ctx, start, path)).encode()]
