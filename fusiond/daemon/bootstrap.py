@@ -87,6 +87,7 @@ class Parts:
         await self.runs.start()
         # In a thread, so that nobody who asks meanwhile waits for all of it.
         self.warming = asyncio.create_task(asyncio.to_thread(_warm))
+        self.warming.add_done_callback(_warmed)
 
     async def drain(self) -> None:
         """End what runs at its next recorded point."""
@@ -96,7 +97,7 @@ class Parts:
         """End everything and close the ledger."""
         await self.runs.drain()
         if self.warming is not None:
-            await self.warming
+            await asyncio.wait([self.warming])
         await self.git.close()
         await self.services.ledger.close()
         await self.database.close()
@@ -106,6 +107,12 @@ def _warm() -> None:
     """Load and make what first uses would, before somebody waits for it."""
     prepare_payloads()
     prepare_watching()
+
+
+def _warmed(warming: "asyncio.Task[None]") -> None:
+    """Log a failure: first uses are slower then, and nothing else."""
+    if not warming.cancelled() and (error := warming.exception()) is not None:
+        log.warning("not warmed", exc_info=error)
 
 
 def token() -> str:

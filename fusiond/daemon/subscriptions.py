@@ -247,7 +247,7 @@ class StepSubscription:
         queued = 0
         for each in steps:
             self._position = each.position
-            if self._params.run not in {None, each.run}:
+            if self._params.run not in {None, each.run} or each.run in self._unreadable:
                 continue
             if each.packed is None:
                 self._leave_out(each)
@@ -260,10 +260,8 @@ class StepSubscription:
         await self._outlet.drained()
 
     def _leave_out(self, step: TailStep) -> None:
-        """Have what cannot be sent read anew; of an unreadable run that is said once."""
+        """Have what cannot be sent read anew; of an unreadable run that is said once, and no more of it."""
         if step.without is SnapshotReason.UNREADABLE:
-            if step.run in self._unreadable:
-                return
             self._unreadable.add(step.run)
         self._snapshot(step.without, step.position)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fusiond.domain.decide import ceiling
 from fusiond.domain.digest import Digest
-from fusiond.domain.errors import ConflictError, RefusedError
+from fusiond.domain.errors import ConflictError, IllegalStepError, RefusedError
 from fusiond.domain.fold import admit
 from fusiond.domain.idempotency import act_key
 from fusiond.domain.ids import RunId, TenantId
@@ -41,16 +41,34 @@ class Widening:
 
 
 async def cancel(services: Services, runs: Runs, act: Act, *, reason: str) -> None:
-    """Ask for the end of a run. Asking again changes nothing; RefusedError when it is over."""
+    """Ask for the end of a run. Asking again changes nothing, whoever asked first.
+
+    Raises:
+        RefusedError: the run ended otherwise.
+        ConflictError: the key was used for another run.
+        UnrecordedError: the ledger cannot be written now.
+    """
     chain = await runs.chain(act.tenant, act.run)
-    phase = chain.state.phase
     key = act_key("cancel", act.tenant, act.key)
-    if phase is not RunPhase.CANCELLING and not await _done_before(services, act.run, key):
-        if phase.over:
-            raise RefusedError(f"run {act.run} is {chain.state.outcome} already")
-        cancelled = RunCancelled(by=act.by, reason=reason)
-        await chain.append([NewStep(payload=cancelled, at_us=services.clock.now_us(), idempotency_key=key)])
+    if not await _done_before(services, act.run, key) and not _cancelled(chain.state):
+        step = NewStep(
+            payload=RunCancelled(by=act.by, reason=reason),
+            at_us=services.clock.now_us(),
+            idempotency_key=key,
+        )
+        try:
+            await chain.append([step])
+        except IllegalStepError:
+            # Somebody else cancelled it, or it ended, since it was looked at.
+            if not _cancelled(chain.state):
+                raise
     await runs.drive(chain)
+
+
+def _cancelled(state: RunState) -> bool:
+    if state.phase.over and state.phase is not RunPhase.CANCELLED:
+        raise RefusedError(f"run {state.run} is {state.outcome} already")
+    return state.phase in (RunPhase.CANCELLING, RunPhase.CANCELLED)
 
 
 async def resume(services: Services, runs: Runs, act: Act, *, added: Widening) -> None:
@@ -58,6 +76,8 @@ async def resume(services: Services, runs: Runs, act: Act, *, added: Widening) -
 
     Raises:
         RefusedError: the run is not parked, or what it waits for is a limit and stays reached.
+        ConflictError: the key was used for another run.
+        UnrecordedError: the ledger cannot be written now.
     """
     chain = await runs.chain(act.tenant, act.run)
     key = act_key("resume", act.tenant, act.key)

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 
-from fusiond.domain.errors import ConflictError, FencedError, StorageError, UnrecordedError
+from fusiond.domain.errors import ConflictError, FencedError, StorageError, TryAgainError, UnrecordedError
 from fusiond.domain.fold import admit, apply
 from fusiond.domain.ids import RunId
 from fusiond.domain.leases import Fence
@@ -62,7 +62,7 @@ class RunChain:
             IllegalStepError: the steps are not allowed now; nothing was appended.
             ConflictError, FencedError: somebody else moved the run; the state has
                 been brought up to date, so that the caller can decide anew.
-            UnrecordedError: the disk refused; nothing was appended.
+            UnrecordedError: the ledger could not be written or read now; nothing was appended.
         """
         async with self._lock:
             admitted = admit(self._state, steps)
@@ -80,11 +80,12 @@ class RunChain:
 
     async def _commit(self, batch: AppendBatch, admitted: RunState) -> None:
         try:
-            appended = await self._ledger.append(batch)
-        except (ConflictError, FencedError):
-            await self._catch_up()
-            raise
-        except StorageError as error:
+            try:
+                appended = await self._ledger.append(batch)
+            except (ConflictError, FencedError):
+                await self._catch_up()
+                raise
+        except (StorageError, TryAgainError) as error:
             raise UnrecordedError(
                 error.found,
                 expected=error.expected,

@@ -24,7 +24,14 @@ from fusiond.domain.effects import (
     RunTurn,
     StageEffect,
 )
-from fusiond.domain.errors import ConflictError, FencedError, FusionError, IllegalStepError, StorageError
+from fusiond.domain.errors import (
+    ConflictError,
+    FencedError,
+    FusionError,
+    IllegalStepError,
+    StorageError,
+    TryAgainError,
+)
 from fusiond.domain.ids import AttemptId, NodeId, StageId
 from fusiond.domain.leases import Lease
 from fusiond.domain.transitions import RunPhase
@@ -159,13 +166,13 @@ class RunDriver:
             await self._refused(error)
             if self._leases.get(effect.node) is None:
                 await self._stand_back(effect.node)
-        except StorageError as error:
+        except (StorageError, TryAgainError) as error:
             await self._back_off(error)
         if isinstance(effect, _ENDING):
             # Beside the run, which need not wait until a large worktree is removed.
             tidying = asyncio.create_task(self._tidied(effect.node), name=f"tidy {effect.node}")
             self._tidying.add(tidying)
-            tidying.add_done_callback(self._tidying.discard)
+            tidying.add_done_callback(self._tidied_up)
 
     @asynccontextmanager
     async def _slot(self, effect: StageEffect, cancel: asyncio.Event) -> AsyncIterator[bool]:
@@ -234,13 +241,18 @@ class RunDriver:
         self._refusals = 0
         self._stalled = ""
 
-    async def _back_off(self, error: StorageError) -> None:
-        """Wait for the disk. It ends by itself, so the wait has no end but is for everyone to see."""
+    async def _back_off(self, error: FusionError) -> None:
+        """Wait for the disk, or for whoever holds it. It ends by itself, so the wait has no end but is for everyone to see."""
         self._stalled = error.sentence()
         wait_s = BACKOFF_S[min(self._refusals, len(BACKOFF_S) - 1)]
         self._refusals += 1
-        logger.error("the ledger refused", extra=facts(run=self._run.chain.run, why=error.sentence()))
+        logger.error("held up", extra=facts(run=self._run.chain.run, why=error.sentence()))
         await asyncio.sleep(wait_s)
+
+    def _tidied_up(self, tidying: asyncio.Task[None]) -> None:
+        self._tidying.discard(tidying)
+        if not tidying.cancelled() and (error := tidying.exception()) is not None:
+            logger.error("not tidied", extra=facts(run=self._run.chain.run), exc_info=error)
 
     async def _tidied(self, node: NodeId) -> None:
         """Tidy up; what cannot be removed now is swept at the next start and harms nobody."""
@@ -268,7 +280,7 @@ class RunDriver:
         except (ConflictError, IllegalStepError) as error:
             await self._refused(error)
             self._wake.set()
-        except StorageError as error:
+        except (StorageError, TryAgainError) as error:
             await self._back_off(error)
             self._wake.set()
 

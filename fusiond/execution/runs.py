@@ -129,8 +129,13 @@ class Runs:
         if chain.state.phase is not RunPhase.CANCELLING:
             await self._park(chain.run, ParkReason.CONTENT_MISSING, error.sentence())
             return
-        await end_without_plan(chain, self._services.clock.now_us())
-        self._broken.pop(chain.run, None)
+        try:
+            await end_without_plan(chain, self._services.clock.now_us())
+        except FusionError as refused:
+            # It stays listed as one that cannot go on; a further cancel tries again.
+            logger.warning("cannot end", extra=facts(run=chain.run, why=refused.sentence()))
+        else:
+            self._broken.pop(chain.run, None)
 
     def _ended(self, run: RunId, task: asyncio.Task[None]) -> None:
         if run in self._driven and self._driven[run].task is task:

@@ -136,7 +136,7 @@ class Workspace(Protocol):
 
 
 FileMark = tuple[int, int, int, int]
-"""Inode, mode, size in bytes, and time of the last change in nanoseconds."""
+"""Inode, mode, size in bytes, and the kernel's time of the last change (ctime) in nanoseconds."""
 
 CheckoutMarks = Mapping[str, FileMark]
 """Files of the user's checkout by relative path, those of `.git` that steer git included."""

@@ -6,14 +6,17 @@ compile the same modules again each time, which doubles its start.
 
 import importlib.util
 import logging
-import os
 import py_compile
+import struct
 import sys
 from pathlib import Path
 
 from fusiond.sandbox import inside
 
 log = logging.getLogger(__name__)
+
+_HEADER = struct.Struct("<4sLLL")
+_WORD = 0xFFFFFFFF
 
 
 def compile_inside() -> None:
@@ -30,8 +33,12 @@ def compile_inside() -> None:
 
 
 def _fresh(source: Path) -> bool:
+    """Say whether the import system would take the bytecode (PEP 552: magic, flags, time, size)."""
     try:
-        made = os.stat(importlib.util.cache_from_source(str(source)))
+        with open(importlib.util.cache_from_source(str(source)), "rb") as stream:
+            header = stream.read(_HEADER.size)
     except FileNotFoundError:
         return False
-    return made.st_mtime_ns >= source.stat().st_mtime_ns
+    state = source.stat()
+    wanted = _HEADER.pack(importlib.util.MAGIC_NUMBER, 0, int(state.st_mtime) & _WORD, state.st_size & _WORD)
+    return header == wanted

@@ -25,6 +25,9 @@ from fusiond.sandbox.starting import Setting, start
 from fusiond.sandbox.toolchain_facts import ToolchainFinder
 from fusiond.sandbox.toolchains import Toolchains
 
+STORAGE = "storage:"
+"""How the detail of a failure begins that is the disk's."""
+
 _PATIENCE_S = 15.0
 _ABANDONED_S = 3.0
 _KILLED_S = 10.0
@@ -98,7 +101,7 @@ class SandboxLauncher:
         try:
             log = os.open(spec.log_path, _NEW_FILE, 0o600)
         except OSError as error:
-            return self._failure(f"storage: the output log cannot be created: {error}")
+            return self._failure(f"{STORAGE} the output log cannot be created: {error}")
         if cancel.is_set():
             os.close(log)
             return LaunchResult(end=LaunchEnd.CANCELLED, isolation=self.isolation)
@@ -160,17 +163,29 @@ class SandboxLauncher:
             result = result_of(report, self.isolation)
         else:
             result = self._failure(running.complaint() or "the launcher was killed")
-        if forced is not None and result.end is LaunchEnd.SANDBOX_FAILURE:
-            # A command may stop its launcher; that must not turn an end that we decided into our failure.
-            written = os.stat(spec.log_path).st_size
-            told = "its launcher did not answer and was ended"
-            return replace(result, end=forced, output_bytes=max(written, result.output_bytes), detail=told)
-        return result
+        failed = result.end is LaunchEnd.SANDBOX_FAILURE and not result.detail.startswith(STORAGE)
+        if forced is None or not failed:
+            return result
+        # A command may stop its launcher; that must not turn an end that we decided into our failure.
+        return replace(
+            result,
+            end=forced,
+            output_bytes=max(_size(spec.log_path), result.output_bytes),
+            detail="its launcher did not answer and was ended",
+        )
 
     def _failure(self, detail: str) -> LaunchResult:
         return LaunchResult(
             end=LaunchEnd.SANDBOX_FAILURE, isolation=self.isolation, detail=" ".join(detail.split())
         )
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        # Without walls a command can remove its own log.
+        return 0
 
 
 def result_of(report: order.Report, isolation: Isolation) -> LaunchResult:

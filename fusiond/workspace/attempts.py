@@ -7,6 +7,7 @@ daemon knows about the tree comes from its own index and from the files themselv
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import re
@@ -34,6 +35,7 @@ NEVER = "never"
 _PRIVATE = {"bare": "false", "fileMode": "true", "logAllRefUpdates": "true"}
 _OWN = {"bare": "false", "fileMode": "true", "symlinks": "true", "logAllRefUpdates": "false"}
 _IDENTITY = "[user]\n\tname = Fusion agent\n\temail = agent@localhost\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
+_ROOT_TRIES = 10
 _DIRECTORY = re.compile(r"attempt-(\d+)\Z")
 
 
@@ -141,9 +143,10 @@ class Attempts:
 
     def _lay_skeleton(self, attempt: AttemptId, base: Revision, start: Revision, *, sandboxed: bool) -> None:
         places = self.layout.places(attempt)
-        os.makedirs(os.path.dirname(places.root), mode=0o700, exist_ok=True)
+        _make_root(places.root)
         for each in dataclasses.astuple(places):
-            os.mkdir(each, mode=0o700)
+            if each != places.root:
+                os.mkdir(each, mode=0o700)
         object_format = self.store.object_format
         excludes = "".join(f"{pattern}\n" for pattern in CACHES)
         own, private = f"{places.root}/git", f"{places.tree}/.git"
@@ -189,3 +192,13 @@ def _facts(base: Revision, start: Revision, *, sandboxed: bool) -> dict[str, str
         "tree": start.tree,
         "sandboxed": "yes" if sandboxed else "no",
     }
+
+
+def _make_root(root: str) -> None:
+    """Make an attempt's directory; the removal of an earlier attempt may take the stage's away meanwhile."""
+    for _ in range(_ROOT_TRIES):
+        os.makedirs(os.path.dirname(root), mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.mkdir(root, mode=0o700)
+            return
+    raise IsolationError(f"{os.path.dirname(root)} vanishes again and again", cure="end what removes it")

@@ -221,3 +221,22 @@ nodes:
                 "code.py, planted.txt changed in the user's checkout while the command ran",
                 ".git/hooks/post-checkout changed in the user's checkout while gate hook ran",
             )
+
+
+def test_checkout_made_unreadable_is_on_record_too(flow: Path) -> None:
+    with ground_for(Example(flow)) as ground:
+        checkout = ground.repository
+        (checkout / "fusion.yaml").write_text(
+            f"""\
+flow: blind
+limits: {{attempts: 1}}
+nodes:
+  blind:
+    run: |
+      printf '[core]\\n\\tsparseCheckout = true\\n' >> "{checkout}/.git/config"; echo evil > "{checkout}/code.py"
+"""
+        )
+        after = _run(ground, BARE)
+        [stage] = after.state.stages.values()
+        [violation] = stage.attempts[-1].violations
+        assert violation.startswith("the user's checkout became unreadable (the checkout is sparse)")

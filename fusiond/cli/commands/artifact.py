@@ -148,8 +148,9 @@ def _path_of(connection: Connection, where: str, name: str) -> str:
     """Return the path by which the daemon knows an artifact or a document of the attempt."""
     if name in ("manifest", "summary"):
         return f"@{name}"
-    entries = _listed(connection, where)
-    items = [as_map(entry.get("artifact")) for entry in entries]
+    items = [as_map(entry.get("artifact")) for entry in _listed(connection, where)]
+    if not name:
+        return _only(where, list(dict.fromkeys(map(_path, items))))
     by_path = [as_text(item.get("path")) for item in items if item.get("path") == name]
     if by_path:
         return by_path[-1]
@@ -158,14 +159,17 @@ def _path_of(connection: Connection, where: str, name: str) -> str:
         return by_output[0]
     if by_output:
         raise InvalidError(f"output {name} is {len(by_output)} files", expected=", ".join(by_output[:10]))
-    if not name and len(set(map(_path, items))) == 1:
-        return _path(items[0])
-    known = sorted({as_text(item.get("output")) or _path(item) for item in items} - {""})
-    if not name and known:
-        raise InvalidError(
-            f"{where} has {len(known)} artifacts", expected=f"one of {', '.join(map(safe, known))}"
-        )
+    known = sorted({as_text(item.get("output")) for item in items} - {""})
     raise NotFoundError(f"no artifact {name}", expected=", ".join(known) or "a frozen attempt")
+
+
+def _only(where: str, paths: list[str]) -> str:
+    if len(paths) == 1:
+        return paths[0]
+    if not paths:
+        raise NotFoundError(f"{where} has no artifact", expected="a frozen attempt with artifacts")
+    listed = ", ".join(map(safe, paths[:10]))
+    raise InvalidError(f"{where} has {len(paths)} artifacts", expected=f"the name of one, such as {listed}")
 
 
 def _path(item: Mapping[str, Plain]) -> str:

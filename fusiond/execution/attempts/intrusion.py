@@ -2,10 +2,11 @@
 
 With walls an attempt cannot reach the checkout, so nothing is looked at. Without,
 nobody can say who wrote: the user may have. What is recorded says no more than that.
+A setup command is the flow's own and runs once for many attempts; it is not guarded.
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -42,12 +43,18 @@ async def guarding_checkout(ctx: StageContext, what: str) -> AsyncIterator[Intru
         what: what runs in the block, in words.
     """
     found = Intrusion()
-    before = await _marks(ctx)
+    before = None if ctx.services.launcher.isolation is Isolation.BUBBLEWRAP else await _look(ctx)
     yield found
-    after = None if before is None else await _marks(ctx)
-    if before is not None and after is not None and (paths := changed_paths(before, after)):
-        detail = f"{_named(paths)} changed in the user's checkout while {what} ran"
-        found.violations = (ViolationRecorded(rule=RULE, detail=detail),)
+    if isinstance(before, Mapping) and (told := _difference(before, await _look(ctx))):
+        found.violations = (ViolationRecorded(rule=RULE, detail=f"{told} while {what} ran"),)
+
+
+def _difference(before: CheckoutMarks, after: CheckoutMarks | str) -> str:
+    if isinstance(after, str):
+        # A checkout that is no longer readable is the greatest change there is.
+        return f"the user's checkout became unreadable ({after})"
+    paths = changed_paths(before, after)
+    return f"{_named(paths)} changed in the user's checkout" if paths else ""
 
 
 def changed_paths(before: CheckoutMarks, after: CheckoutMarks) -> list[str]:
@@ -61,12 +68,11 @@ def _named(paths: list[str]) -> str:
     return ", ".join(named) + (f" and {more} more" if more else "")
 
 
-async def _marks(ctx: StageContext) -> CheckoutMarks | None:
-    if ctx.services.launcher.isolation is Isolation.BUBBLEWRAP:
-        return None
+async def _look(ctx: StageContext) -> CheckoutMarks | str:
+    """Return the marks, or why there are none."""
     try:
         return await ctx.services.checkout.marks()
-    except FusionError as error:
-        # The user may be in the midst of a rebase or have moved the repository away.
-        logger.warning("checkout not looked at", extra=facts(node=ctx.node.id, why=error.sentence()))
-        return None
+    except (FusionError, OSError) as error:
+        why = error.found if isinstance(error, FusionError) else str(error)
+        logger.warning("checkout not readable", extra=facts(node=ctx.node.id, why=why))
+        return display_safe(why, max_chars=_PATH_CHARS)

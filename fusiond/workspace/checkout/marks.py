@@ -43,10 +43,11 @@ class UserCheckout:
 def _marks(source: Source, names: list[bytes]) -> CheckoutMarks:
     root = os.fsencode(source.root)
     found = {name: _mark(os.path.join(root, name)) for name in names}
-    places = dict.fromkeys((source.git_dir, source.common_dir))
-    for place in places:
+    # A linked worktree has a git directory of its own beside the one that all share.
+    places = {source.common_dir: b".git(shared)/", source.git_dir: b".git/"}
+    for place, prefix in places.items():
         for path in _steering(os.fsencode(place)):
-            found[b".git/" + os.path.relpath(path, os.fsencode(place))] = _mark(path)
+            found[prefix + os.path.relpath(path, os.fsencode(place))] = _mark(path)
     return {os.fsdecode(name): mark for name, mark in found.items() if mark is not None}
 
 
@@ -68,4 +69,4 @@ def _mark(path: bytes) -> FileMark | None:
     if os.path.isdir(path) and not os.path.islink(path):
         # A directory's times move with what is in it, and that is looked at by itself.
         return None
-    return (state.st_ino, state.st_mode, state.st_size, state.st_mtime_ns)
+    return (state.st_ino, state.st_mode, state.st_size, state.st_ctime_ns)
