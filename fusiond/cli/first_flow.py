@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from dataclasses import asdict, dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 MAX_FILE_BYTES = 1024 * 1024
@@ -24,6 +25,8 @@ _AGENTS = {
 """Agents with a command line of their own: how one pass is started, and the variable with its key."""
 
 _NPM_PLACEHOLDER = "no test specified"
+MAX_TEST_FILES = 200
+_PLAIN_TEST = re.compile(r"^(async )?def test_", re.MULTILINE)
 _MAKE_TEST = re.compile(r"^(test|check)\s*:(?!=)", re.MULTILINE)
 
 
@@ -67,7 +70,7 @@ def look_at(root: Path, search_path: str, test: str | None = None) -> Findings:
         test: the test command, where a person gave it.
     """
     agents = tuple(name for name in _AGENTS if shutil.which(name, path=search_path))
-    looks = [look for manifests, look in _LOOKS if any((root / name).exists() for name in manifests)]
+    looks = [look for manifests, look in _LOOKS if any(any(root.glob(name)) for name in manifests)]
     known = [look(root, search_path) for look in looks]
     chosen = next((each for each in known if each.test), Findings())
     return Findings(
@@ -81,13 +84,21 @@ def look_at(root: Path, search_path: str, test: str | None = None) -> Findings:
 
 def _python(root: Path, search_path: str) -> Findings:
     told = "".join(_text(root / name) for name in ("pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini"))
-    pytest = "pytest" in told or (root / "conftest.py").exists() or (root / "tests/conftest.py").exists()
+    conftest = (root / "conftest.py").exists() or (root / "tests/conftest.py").exists()
+    pytest = "pytest" in told or conftest or _plain_tests(root)
     if (root / "uv.lock").exists() and shutil.which("uv", path=search_path):
         test = "uv run --frozen pytest -q" if pytest else "uv run --frozen python -m unittest"
         return Findings(
             languages=("Python",), test=test, setup=Setup(run="uv sync --frozen", key=("uv.lock",))
         )
     return Findings(languages=("Python",), test="python3 -m pytest -q" if pytest else _unittest(root))
+
+
+def _plain_tests(root: Path) -> bool:
+    """Say whether tests are functions that unittest does not see: it would run none and call that a success."""
+    files = chain(root.glob("test_*.py"), root.glob("tests/**/test_*.py"))
+    texts = [_text(path) for path in islice(files, MAX_TEST_FILES)]
+    return any(_PLAIN_TEST.search(text) for text in texts) and not any("TestCase" in text for text in texts)
 
 
 def _unittest(root: Path) -> str:
@@ -127,7 +138,7 @@ def _make(root: Path, _: str) -> Findings:
 
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _LOOKS = (
-    (("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"), _python),
+    (("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "*.py"), _python),
     (("package.json",), _node),
     (("go.mod",), _go),
     (("Cargo.toml",), _rust),

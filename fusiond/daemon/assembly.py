@@ -25,6 +25,7 @@ class DaemonPlace:
         settings: its configuration.
         environ: the environment it was started with.
         boot: a fresh id of this process, part of its workers' names.
+        last_alive_us: when an earlier daemon here was last known to be alive, UTC; 0 for never.
     """
 
     workspace: Workspace
@@ -32,6 +33,7 @@ class DaemonPlace:
     settings: Settings
     environ: Mapping[str, str]
     boot: str
+    last_alive_us: int = 0
 
 
 class Assembly(Protocol):

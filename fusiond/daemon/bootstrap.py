@@ -229,6 +229,7 @@ def _settings(place: DaemonPlace, marker: Path) -> Settings:
         cores=len(os.sched_getaffinity(0)),
         parallel=place.settings.parallel,
         attempt_program=_lay_attempt_program(marker / "bin"),
+        last_alive_us=place.last_alive_us,
     )
 
 

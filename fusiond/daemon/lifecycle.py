@@ -21,7 +21,7 @@ from fusiond.domain.errors import RefusedError, StorageError, TryAgainError
 PR_GET_DUMPABLE = 3
 PR_SET_DUMPABLE = 4
 
-WATCH_S = 5.0
+WATCH_S = 1.0
 """How often the daemon looks whether its workspace is still there."""
 
 NETWORK_FILESYSTEMS = frozenset(
@@ -65,6 +65,8 @@ class WorkspaceLock:
     def __init__(self, path: str, descriptor: int) -> None:
         self._path = path
         self._descriptor = descriptor
+        self.last_alive_us = os.fstat(descriptor).st_mtime_ns // 1_000
+        """When an earlier daemon was last known to be alive, UTC; its time after a crash counts to here."""
 
     @classmethod
     def acquire(cls, workspace: Workspace) -> "WorkspaceLock":
@@ -108,6 +110,10 @@ class WorkspaceLock:
             return False
         mine = os.fstat(self._descriptor)
         return (named.st_dev, named.st_ino) == (mine.st_dev, mine.st_ino)
+
+    def beat(self) -> None:
+        """Leave a sign of life for the daemon that comes after a crash."""
+        os.utime(self._descriptor)
 
     def release(self) -> None:
         """Take the hint back and give the lock up. The file stays: removing it would race."""
@@ -192,9 +198,11 @@ def stop_on_signals(stop: StopRequest) -> Callable[[], None]:
 
 
 async def watch_workspace(lock: WorkspaceLock, stop: StopRequest, every_s: float = WATCH_S) -> None:
-    """Ask for the end when the workspace was removed or moved; return when the end is asked for."""
+    """Give signs of life; ask for the end when the workspace was removed. Returns when the end is asked for."""
     while not stop.asked:
-        if not lock.still_there():
+        if lock.still_there():
+            lock.beat()
+        else:
             stop.ask("the workspace was removed", drain=False)
         try:
             async with asyncio.timeout(every_s):

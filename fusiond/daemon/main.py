@@ -118,6 +118,7 @@ def _live(
                 runtime=directory.path,
                 settings=settings,
                 environ=dict(os.environ),
+                last_alive_us=lock.last_alive_us,
                 boot=os.urandom(_BOOT_BYTES).hex(),
             )
             asyncio.run(serve(place, lock, directory, assemble_from(), ready))

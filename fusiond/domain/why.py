@@ -85,14 +85,21 @@ def explain(state: RunState) -> Why:
     return Why(headline=f"the run is {state.phase}", lines=_open_lines(state))
 
 
+_OPTIONS = {
+    ParkReason.WALL_CLOCK: "--add-wall-clock 30m",
+    ParkReason.TOKENS: "--add-tokens 100000",
+    ParkReason.COST: "--add-cost 2.00",
+    ParkReason.TOOL_CALLS: "--add-tool-calls 50",
+}
+
+
+def widening_option(reason: ParkReason | None) -> str:
+    """Return the option of `fusion resume` that widens a limit, empty where a park is not about one."""
+    return "" if reason is None else _OPTIONS.get(reason, "")
+
+
 def _park_cure(state: RunState) -> str:
-    options = {
-        ParkReason.WALL_CLOCK: "--add-wall-clock 30m",
-        ParkReason.TOKENS: "--add-tokens 100000",
-        ParkReason.COST: "--add-cost 2.00",
-        ParkReason.TOOL_CALLS: "--add-tool-calls 50",
-    }
-    option = options.get(state.park_reason) if state.park_reason else None
+    option = widening_option(state.park_reason)
     resume = f"fusion resume {state.run}" + (f" {option}" if option else "")
     return f"`{resume}`, or `fusion cancel {state.run}`"
 

@@ -16,6 +16,7 @@ from fusiond.domain.state import RunState
 from fusiond.domain.steps.record import NewStep
 from fusiond.domain.steps.run import ResumeCause, RunCancelled, RunResumed
 from fusiond.domain.transitions import RunPhase
+from fusiond.domain.why import widening_option
 from fusiond.execution.runs import Runs
 from fusiond.execution.services import Services
 
@@ -131,5 +132,5 @@ def _check_room(state: RunState, step: NewStep) -> None:
         raise RefusedError(
             f"run {state.run} has spent its limit of {reached.replace('_', ' ')}",
             expected="room to go on with",
-            cure=f"widen it: `fusion resume {state.run} --add-{reached.replace('_', '-')} …`",
+            cure=f"widen it, such as by `fusion resume {state.run} {widening_option(reached)}`",
         )

@@ -111,9 +111,11 @@ async def _note_restart(services: Services, chain: RunChain) -> None:
     if state.phase not in (RunPhase.RUNNING, RunPhase.AWAITING_APPROVAL, RunPhase.CANCELLING):
         return
     now_us = services.clock.now_us()
+    # What ran between the last step and a crash was worked; giving that time back would unbound the run.
+    alive_us = max(state.last_us, min(services.settings.last_alive_us, now_us))
     resumed = RunResumed(
         cause=ResumeCause.RESTART,
-        idle_us=max(0, now_us - state.last_us),
+        idle_us=max(0, now_us - alive_us),
         by=services.settings.worker,
     )
     await chain.append([NewStep(payload=resumed, at_us=now_us)])

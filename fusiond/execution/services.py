@@ -32,6 +32,7 @@ class Settings:
         cores: how many stages of a run go on at once where its flow does not say.
         parallel: how many attempts of all runs together may be at work at once.
         attempt_program: host directory with `fusion-attempt`, laid read-only.
+        last_alive_us: when an earlier daemon was last known to be alive, UTC; 0 for never.
     """
 
     workspace: WorkspaceId
@@ -42,6 +43,7 @@ class Settings:
     cores: int
     parallel: int
     attempt_program: str
+    last_alive_us: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

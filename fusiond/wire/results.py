@@ -90,7 +90,10 @@ class RunWhy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeResult:
-    """What `run.merge` did with the result of `run`; with conflict paths it did nothing."""
+    """What `run.merge` did with the result of `run`; with conflict paths it did nothing.
+
+    `unchanged` says that the run's result is the commit it started from.
+    """
 
     run: RunId
     flow: str
@@ -99,6 +102,7 @@ class MergeResult:
     after: CommitId | None
     fast_forward: bool
     conflict_paths: tuple[str, ...] = ()
+    unchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,7 @@
 """What people do to runs that exist: widening, repeating a request, ending what cannot go on."""
 
+import os
+import signal
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,6 +75,23 @@ def test_cancelled_run_ends_even_without_its_plan(own_shell: Shell, parked: str)
     own_shell.fusion("cancel", parked)
     wait_until(lambda: status(own_shell, parked) == "cancelled", "end of the run")
     assert own_shell.stages(parked)["endless"]["status"] == "cancelled"
+
+
+def test_crash_gives_no_wall_clock_back(own_shell: Shell) -> None:
+    own_shell.repository({"a.txt": "a\n", "fusion.yaml": QUICK})
+    own_shell.fusion("init")
+    endless = "flow: endless\nnodes:\n  endless: {run: sleep 600}\n"
+    run = str(own_shell.document("run", "--detach", own_shell.flow("endless", endless))["run"])
+    wait_until(lambda: spent_us(own_shell, run) > 3_000_000, "three seconds of work")
+    os.kill(int(own_shell.document("daemon", "status")["pid"]), signal.SIGKILL)
+    # The sign of life comes every second.
+    assert spent_us(own_shell, run) > 1_900_000
+    own_shell.fusion("cancel", run)
+    wait_until(lambda: status(own_shell, run) == "cancelled", "end of the run")
+
+
+def spent_us(shell: Shell, run: str) -> int:
+    return int(shell.document("show", run)["wall_clock_us"])
 
 
 @contextmanager

@@ -152,6 +152,32 @@ def test_artifact_that_is_not_there_is_64(person: Shell) -> None:
     assert "no artifact nothing" in person.fusion(*asked, code=64).err
 
 
+def test_logs_of_what_is_not_there_are_64(person: Shell) -> None:
+    run = person.document("run", person.flow("quick", QUICK))["run"]
+    assert "has no node nope; expected quick" in person.fusion("logs", f"{run}/nope", code=64).err
+    assert "quick has no attempt 9" in person.fusion("logs", f"{run}/quick/9", code=64).err
+
+
+def test_merge_of_a_run_that_changed_no_code_says_so(person: Shell) -> None:
+    run = person.document("run", person.flow("quick", QUICK))["run"]
+    assert "changed no code" in person.fusion("merge", run).out
+
+
+def test_only_artifact_needs_no_name(person: Shell) -> None:
+    one = "flow: one\nnodes:\n  a: {run: 'echo hi > $FUSION_OUTPUTS/x.txt', outputs: {x: {path: x.txt}}}\n"
+    run = person.document("run", person.flow("one", one))["run"]
+    assert person.fusion("artifact", "cat", f"{run}/a").out == "hi\n"
+    person.fusion("artifact", "save", f"{run}/a", "x")
+    assert (person.root / "x.txt").read_text() == "hi\n"
+    (person.root / "x.txt").unlink()
+    two = "flow: two\nnodes:\n  a: {run: 'cd $FUSION_OUTPUTS; touch b c', outputs: {all: {collect: '*'}}}\n"
+    run = person.document("run", person.flow("two", two))["run"]
+    assert (
+        "2 artifacts; expected the name of one, such as b, c"
+        in person.fusion("artifact", "cat", f"{run}/a", code=64).err
+    )
+
+
 def test_wrong_flow_file_is_64_with_every_problem(person: Shell) -> None:
     ended = person.fusion("run", person.flow("wrong", WRONG), code=64)
     assert "wrong.yaml:3:24: nodes.wrong.need: " in ended.err

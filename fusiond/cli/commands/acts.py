@@ -68,7 +68,13 @@ def merge(run: str, as_json: bool) -> int:
     elif conflicts:
         for path in conflicts:
             print_line(f"conflict in {safe(path)}")
-        click.echo("nothing was merged; your branch has moved on in the same places", err=True)
+        click.echo(
+            "nothing was merged: your branch has moved on in the same places; run the flow again, which starts"
+            " from where your branch is now",
+            err=True,
+        )
+    elif reply.get("unchanged"):
+        print_line(f"nothing to merge: {of} changed no code; what a node changes counts with `code: write`")
     elif reply.get("before") == reply.get("after"):
         print_line(f"{safe(reply.get('ref'))}: nothing to merge, it has the result of {of} already")
     else:

@@ -160,14 +160,22 @@ def _path_of(connection: Connection, where: str, name: str) -> str:
     if by_output:
         raise InvalidError(f"output {name} is {len(by_output)} files", expected=", ".join(by_output[:10]))
     known = sorted({as_text(item.get("output")) for item in items} - {""})
-    raise NotFoundError(f"no artifact {name}", expected=", ".join(known) or "a frozen attempt")
+    raise NotFoundError(
+        f"no artifact {name}",
+        expected=", ".join(known) or "an attempt that succeeded and was frozen",
+        cure="" if known else "`fusion why` says what became of it",
+    )
 
 
 def _only(where: str, paths: list[str]) -> str:
     if len(paths) == 1:
         return paths[0]
     if not paths:
-        raise NotFoundError(f"{where} has no artifact", expected="a frozen attempt with artifacts")
+        raise NotFoundError(
+            f"{where} has no artifact",
+            expected="an attempt that succeeded and was frozen with some",
+            cure="`fusion why` says what became of it",
+        )
     listed = ", ".join(map(safe, paths[:10]))
     raise InvalidError(f"{where} has {len(paths)} artifacts", expected=f"the name of one, such as {listed}")
 

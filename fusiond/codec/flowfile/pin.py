@@ -143,7 +143,7 @@ def _content(path: str, read: Read) -> bytes | str:
 
 def _problems(file: NamedFile, content: bytes | str, names: list[str]) -> list[FlowProblem]:
     if isinstance(content, str):
-        return [_problem(file, FlowProblemCode.FILE, content, f"a file of at most {MAX_FILE_BYTES} bytes")]
+        return [_problem(file, FlowProblemCode.FILE, content, "a file that can be read")]
     source, problems = decode(content, file.path)
     if source is None:
         return problems

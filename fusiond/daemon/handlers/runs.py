@@ -184,6 +184,7 @@ class RunHandlers:
             before=merged.before,
             after=merged.after,
             fast_forward=merged.fast_forward,
+            unchanged=state.started is not None and state.result_commit == state.started.base_commit,
         )
 
     async def _found(

@@ -36,6 +36,7 @@ async def hinting(ctx: StageContext, laid: LaidTree) -> AsyncIterator[None]:
 
 async def _watch(ctx: StageContext, laid: LaidTree) -> None:
     try:
+        await _hint(ctx, laid)
         async for _ in ctx.services.watcher.changes(laid.tree.places.report):
             await _hint(ctx, laid)
     except (FusionError, OSError) as error:

@@ -83,7 +83,8 @@ class Inspection:
     async def logs(
         self, tenant: TenantId, run: RunId, node: NodeId | None, attempt: AttemptNumber | None
     ) -> Sequence[Log]:
-        """List outputs in the order in which they began."""
+        """List outputs in the order in which they began. NotFoundError for a node or attempt that is not there."""
+        _check_there(await self._runs.state(tenant, run), node, attempt)
         index = self._indexed.pop(run, None) or LogIndex()
         # Kept in order of use; a follower asks again and again while the run grows.
         self._indexed[run] = index
@@ -270,3 +271,17 @@ def _log_of(step: Step, turns: dict[tuple[NodeId, AttemptNumber], int]) -> Log |
             return Log(node=place[0], attempt=place[1], what="setup", output=step.payload.output)
         case _:
             return None
+
+
+def _check_there(state: RunState, node: NodeId | None, attempt: AttemptNumber | None) -> None:
+    if node is None:
+        return
+    stage = state.stages.get(node)
+    if stage is None:
+        raise NotFoundError(f"run {state.run} has no node {node}", expected=", ".join(state.stages))
+    if attempt is not None and attempt > len(stage.attempts):
+        raise NotFoundError(
+            f"{node} has no attempt {attempt}",
+            expected=f"at most {len(stage.attempts)}",
+            cure="`fusion show`",
+        )

@@ -45,6 +45,17 @@ def test_lock_file_that_a_dead_daemon_left_is_no_lock(workspace: Workspace) -> N
     WorkspaceLock.acquire(workspace).release()
 
 
+def test_sign_of_life_is_there_for_the_next_daemon(workspace: Workspace) -> None:
+    path = Path(workspace.marker, "daemon.lock")
+    path.touch()
+    os.utime(path, (1, 1))
+    lock = WorkspaceLock.acquire(workspace)
+    assert lock.last_alive_us == 1_000_000
+    lock.beat()
+    assert path.stat().st_mtime_ns > 10**18
+    lock.release()
+
+
 def test_lock_behind_a_link_is_refused(workspace: Workspace, tmp_path: Path) -> None:
     Path(workspace.marker, "daemon.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StorageError):

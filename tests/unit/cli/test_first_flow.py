@@ -29,6 +29,12 @@ def read(text: str) -> Flow:
         ({"setup.py": ""}, ("Python",), "python3 -m unittest"),
         ({"pyproject.toml": "[tool.pytest]\n"}, ("Python",), "python3 -m pytest -q"),
         ({"pyproject.toml": "", "tests/conftest.py": ""}, ("Python",), "python3 -m pytest -q"),
+        (
+            {"setup.py": "", "tests/test_a.py": "def test_a():\n    pass\n"},
+            ("Python",),
+            "python3 -m pytest -q",
+        ),
+        ({"a.py": "", "test_a.py": "class A(TestCase):\n    pass\n"}, ("Python",), "python3 -m unittest"),
         ({"package.json": TESTED}, ("Node",), "npm test"),
         ({"package.json": UNTESTED}, ("Node",), "node --test"),
         ({"package.json": "[" * 100_000}, ("Node",), "node --test"),

@@ -110,7 +110,7 @@ def test_a_missing_file_is_reported_wherever_it_is_named() -> None:
     assert files.reads.count("prompt.md") == 1
     line = problem_line(result.problems[0], "f.yaml")
     assert line == (
-        "f.yaml:7:18: nodes.a.prompt_file: found no file prompt.md; create it, expected a file of at most 1048576 bytes"
+        "f.yaml:7:18: nodes.a.prompt_file: found no file prompt.md; create it, expected a file that can be read"
     )
 
 
