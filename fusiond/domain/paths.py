@@ -36,6 +36,10 @@ _INVISIBLE = re.compile(
 )
 
 
+DOCUMENT_NAMES = frozenset(("@manifest", "@summary"))
+"""Names by which an attempt's own documents are read, beside its artifacts."""
+
+
 def problem_with(path: str) -> str | None:
     """Say why `path` may not name an artifact, or return None when it may.
 
@@ -46,6 +50,8 @@ def problem_with(path: str) -> str | None:
     Returns:
         One displayable sentence part such as "has a `..` component", or None.
     """
+    if path in DOCUMENT_NAMES:
+        return "is the name under which a document of the attempt is read"
     if len(path) <= MAX_COMPONENT_BYTES and _ORDINARY.match(path):
         return None
     if not path:

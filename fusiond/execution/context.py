@@ -1,10 +1,13 @@
 """What a performer holds while it performs: the run, the node, its lease and its cancel signal."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 
-from fusiond.domain.errors import InvalidError, NotFoundError
+from fusiond.domain.errors import InvalidError, NotFoundError, UnrecordedError
 from fusiond.domain.flow import GateSpec, Node, ResolvedFlow
 from fusiond.domain.ids import AttemptId, AttemptNumber, GateName, NodeId, OutputName, StageId, TenantId
 from fusiond.domain.launch import Mount
@@ -14,8 +17,14 @@ from fusiond.domain.steps.record import NewStep, Payload
 from fusiond.domain.steps.refs import refs_of
 from fusiond.domain.steps.run import RunStarted
 from fusiond.execution.chain import RunChain
+from fusiond.execution.logged import facts
 from fusiond.execution.services import Services
 from fusiond.ports.workspace import PreparedTree
+
+logger = logging.getLogger(__name__)
+
+BACKOFF_S = (0.1, 0.5, 2.0, 5.0)
+"""Waits after the ledger refused to write; the last one repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +41,7 @@ class RunContext:
 
     `schema_bodies` are the pinned JSON Schemas by path; `laid` is a cache that a
     restart rebuilds from disk and ledger; `hints` are for people and never recorded.
+    `held_up` says why the ledger cannot be written now, empty while it can.
     """
 
     services: Services
@@ -40,6 +50,7 @@ class RunContext:
     schema_bodies: dict[str, bytes] = field(default_factory=dict)
     laid: dict[NodeId, LaidTree] = field(default_factory=dict)
     hints: dict[NodeId, str] = field(default_factory=dict)
+    held_up: str = ""
 
     @property
     def state(self) -> RunState:
@@ -132,5 +143,28 @@ class StageContext:
     async def record(
         self, number: AttemptNumber | None, *payloads: Payload, content: Sequence[bytes] = ()
     ) -> RunState:
-        """Append payloads of this stage under its lease."""
-        return await self.run.record(self.node.id, number, payloads, content=content, fence=self.fence)
+        """Append payloads of this stage under its lease.
+
+        What happened is known only here, so a ledger that cannot be written is waited for
+        as long as nobody ends the effect.
+
+        Raises:
+            UnrecordedError: the ledger could not be written, and the effect was to end.
+        """
+        for wait_s in chain(BACKOFF_S, repeat(BACKOFF_S[-1])):
+            try:
+                state = await self.run.record(
+                    self.node.id, number, payloads, content=content, fence=self.fence
+                )
+            except UnrecordedError as error:
+                if self.cancel.is_set():
+                    raise
+                self.run.held_up = error.sentence()
+                logger.warning("held up", extra=facts(run=self.run.chain.run, why=self.run.held_up))
+            else:
+                self.run.held_up = ""
+                return state
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self.cancel.wait()
+        raise AssertionError("the waits never end")

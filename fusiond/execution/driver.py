@@ -36,15 +36,12 @@ from fusiond.domain.ids import AttemptId, NodeId, StageId
 from fusiond.domain.leases import Lease
 from fusiond.domain.transitions import RunPhase
 from fusiond.execution.attempts.setup import SetupLocks
-from fusiond.execution.context import RunContext
+from fusiond.execution.context import BACKOFF_S, RunContext
 from fusiond.execution.logged import facts
 from fusiond.execution.perform.finish import perform_finish_run, perform_park
 from fusiond.execution.turn import perform
 
 logger = logging.getLogger(__name__)
-
-BACKOFF_S = (0.1, 0.5, 2.0, 5.0)
-"""Waits after the ledger refused to write; the last one repeats."""
 
 MAX_REFUSALS = 50
 """Refusals in a row, without one success, after which the driver ends visibly."""
@@ -84,7 +81,7 @@ class RunDriver:
     @property
     def stalled(self) -> str:
         """Return what keeps the run from moving although it is driven, empty when nothing does."""
-        return self._stalled
+        return self._stalled or self._run.held_up
 
     @property
     def run(self) -> RunContext:

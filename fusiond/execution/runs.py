@@ -252,7 +252,7 @@ class Runs:
     async def _summary(self, tenant: TenantId, row: RunRow) -> RunSummary:
         try:
             return summary_of(await self.state(tenant, row.run))
-        except UNREADABLE as error:
+        except (*UNREADABLE, NotFoundError) as error:
             return RunSummary(
                 run=row.run,
                 tenant=row.tenant,

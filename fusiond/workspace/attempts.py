@@ -138,6 +138,13 @@ class Attempts:
                     found[f"{stage.name}/{match[1]}"] = entry.path
         return found
 
+    def remove_empty_stages(self) -> None:
+        """Remove directories of stages without any attempt, as a crash in the midst of a removal leaves them."""
+        for stage in os.scandir(self.layout.worktrees):
+            if not stage.name.startswith(".") and stage.is_dir(follow_symlinks=False):
+                with contextlib.suppress(OSError):
+                    os.rmdir(stage.path)
+
     def _prepared(self, attempt: AttemptId, base: CommitId, start: Revision) -> PreparedTree:
         return PreparedTree(places=self.layout.places(attempt), start=start, mounts=self.bases.mounts(base))
 

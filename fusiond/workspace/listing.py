@@ -13,10 +13,10 @@ import errno
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fusiond.domain.display import display_safe
-from fusiond.workspace.plumbing.git import LONG_S, Git, Place
+from fusiond.workspace.plumbing.git import Git, Place
 
 CACHES = (
     # Written by tools as a side effect of running, so that running a gate would change the
@@ -42,6 +42,11 @@ CACHES = (
 
 MAX_COMPONENTS = 128
 """How deep a revision's files may lie."""
+
+LIST_S = 300.0
+"""How long git may take to list a work tree."""
+
+_RULES = frozenset((b".gitignore", b".gitattributes"))
 
 GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL}
 """Errors that say: nothing, or nothing that may be followed, is there (EINVAL: no longer a link)."""
@@ -83,7 +88,7 @@ async def list_tree(git: Git, place: Place, never: Sequence[str]) -> Listing:
     """Ask git what is tracked, changed and untracked in the work tree of `place`."""
     excluded = [part for pattern in never for part in ("-x", pattern)]
     args = ("ls-files", "-z", "-t", "--modified", "--others", "--exclude-standard")
-    ended = await git.run(place, *args, *excluded, timeout_s=LONG_S)
+    ended = await git.run(place, *args, *excluded, timeout_s=LIST_S)
     lines = [line for line in ended.out.split(b"\0") if line]
     others = [line[2:] for line in lines if line.startswith(b"? ")]
     return Listing(
@@ -94,24 +99,34 @@ async def list_tree(git: Git, place: Place, never: Sequence[str]) -> Listing:
     )
 
 
-def find_git_holders(root: str, never: frozenset[str]) -> list[bytes]:
-    """Return the directories below `root` that hold a `.git` of any kind.
+@dataclass(slots=True)
+class Survey:
+    """What is to be known of a directory before git may look into it.
 
-    Not looked into: those directories themselves, results of setup, and caches, where
-    git still finds whole repositories if a `.gitignore` takes the cache back in.
+    Args:
+        holders: directories that hold a `.git` of any kind.
+        traps: files that git would open to read rules, and wait for ever: FIFOs and the like.
+    """
+
+    holders: list[bytes] = field(default_factory=list)
+    traps: list[bytes] = field(default_factory=list)
+
+
+def survey(root: str, never: frozenset[str]) -> Survey:
+    """Look through the directories below `root`.
+
+    Not looked into: directories that hold a `.git`, results of setup, and caches, where
+    git still looks if a `.gitignore` takes the cache back in; there its time limit holds.
 
     Args:
         root: the work tree.
         never: patterns of `path_pattern`.
     """
-    found: list[bytes] = []
+    found = Survey()
     waiting = [b""]
     while waiting:
         directory = waiting.pop()
-        inner, holds_git = _directories(os.path.join(os.fsencode(root), directory))
-        if holds_git and directory:
-            found.append(directory)
-            continue
+        inner = _directories(os.path.join(os.fsencode(root), directory), directory, found)
         for name in inner:
             path = os.path.join(directory, name)
             if name not in _CACHE_NAMES and path_pattern(os.fsdecode(path)) not in never:
@@ -119,24 +134,29 @@ def find_git_holders(root: str, never: frozenset[str]) -> list[bytes]:
     return found
 
 
-def _directories(path: bytes) -> tuple[list[bytes], bool]:
-    """Return the names of the directories in a directory, and whether one entry is `.git`.
+def _directories(path: bytes, directory: bytes, found: Survey) -> list[bytes]:
+    """Return the names of the directories in a directory; none where it is a repository of its own.
 
     Links are not followed; what cannot be listed is empty here, and git says so.
     """
-    found: list[bytes] = []
-    holds_git = False
+    inner: list[bytes] = []
     try:
         with os.scandir(path) as entries:
             for entry in entries:
-                if entry.name == b".git":
-                    holds_git = True
-                elif entry.is_dir(follow_symlinks=False):
-                    found.append(entry.name)
+                if entry.name == b".git" and directory:
+                    found.holders.append(directory)
+                    return []
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name != b".git":
+                        inner.append(entry.name)
+                elif entry.name in _RULES and not (
+                    entry.is_file(follow_symlinks=False) or entry.is_symlink()
+                ):
+                    found.traps.append(os.path.join(directory, entry.name))
     except OSError as error:
         if error.errno not in GONE | DENIED:
             raise
-    return found, holds_git
+    return inner
 
 
 def path_pattern(path: str) -> str:

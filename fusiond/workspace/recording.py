@@ -25,10 +25,10 @@ from fusiond.workspace.listing import (
     DENIED,
     GONE,
     Listing,
-    find_git_holders,
     list_tree,
     not_ignored,
     problem_with_name,
+    survey,
 )
 from fusiond.workspace.plumbing.git import LONG_S, Git, Place
 from fusiond.workspace.plumbing.loose import ChangedWhileReadError, LooseObjects
@@ -72,10 +72,14 @@ async def record_tree(
         StorageError: the disk refused.
     """
     assert place.work_tree is not None
-    listing, holders = await asyncio.gather(
-        list_tree(git, place, never), asyncio.to_thread(find_git_holders, place.work_tree, frozenset(never))
-    )
-    nested = await not_ignored(git, place, set(holders), known=set(listing.nested))
+    surveyed = await asyncio.to_thread(survey, place.work_tree, frozenset(never))
+    if surveyed.traps:
+        # Opened by git, they would keep it waiting for ever.
+        raise _refusal(
+            [(path, "is a FIFO, socket or device where git reads rules") for path in surveyed.traps]
+        )
+    listing = await list_tree(git, place, never)
+    nested = await not_ignored(git, place, set(surveyed.holders), known=set(listing.nested))
     with storing("the attempt's revision"):
         candidates = await asyncio.to_thread(
             read_candidates, place.work_tree, listing, objects, max_file_bytes

@@ -7,10 +7,13 @@ new process continues where another ended.
 
 import asyncio
 import errno
+import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from fusiond.domain.display import display_safe
+from fusiond.domain.errors import FusionError
 from fusiond.domain.ids import AttemptId, CommitId, RunId, TreeId
 from fusiond.ports.workspace import (
     CommittedTree,
@@ -28,6 +31,8 @@ from fusiond.workspace.plumbing.git import LONG_S, Git
 from fusiond.workspace.plumbing.loose import LooseObjects
 from fusiond.workspace.recording import MAX_FILE_BYTES, record_tree
 from fusiond.workspace.store import Store, attempt_ref
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,11 +152,21 @@ class GitWorkspace(Workspace):
         self.layout.create()
         removed: list[str] = []
         for name, path in sorted(self.attempts.all().items()):
-            if name not in keep and name.partition(".")[0] not in keep_runs:
-                self._discard(path)
+            if name not in keep and name.partition(".")[0] not in keep_runs and _removed(self._discard, path):
                 removed.append(name)
         for place in (self.layout.making, self.layout.trash):
             for entry in os.listdir(place):
-                remove_tree(f"{place}/{entry}")
+                _removed(remove_tree, f"{place}/{entry}")
+        self.attempts.remove_empty_stages()
         self.store.remove_stale_locks()
         return removed
+
+
+def _removed(remove: Callable[[str], object], path: str) -> bool:
+    """Remove a leftover; one that cannot be removed harms nobody and must not keep the daemon from starting."""
+    try:
+        remove(path)
+    except (FusionError, OSError) as error:
+        log.warning("a leftover stays: %s", display_safe(str(error)))
+        return False
+    return True

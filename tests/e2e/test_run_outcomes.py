@@ -169,6 +169,10 @@ def test_only_artifact_needs_no_name(person: Shell) -> None:
     assert person.fusion("artifact", "cat", f"{run}/a").out == "hi\n"
     person.fusion("artifact", "save", f"{run}/a", "x")
     assert (person.root / "x.txt").read_text() == "hi\n"
+    assert "exists" in person.fusion("artifact", "save", f"{run}/a", "x", code=64).err
+    (person.root / "x.txt").unlink()
+    (person.root / "x.txt").symlink_to("nowhere")
+    assert "exists" in person.fusion("artifact", "save", f"{run}/a", "x", code=64).err
     (person.root / "x.txt").unlink()
     two = "flow: two\nnodes:\n  a: {run: 'cd $FUSION_OUTPUTS; touch b c', outputs: {all: {collect: '*'}}}\n"
     run = person.document("run", person.flow("two", two))["run"]

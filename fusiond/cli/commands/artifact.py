@@ -76,7 +76,7 @@ def _listed(connection: Connection, where: str) -> list[dict[str, Plain]]:
 @click.argument("name", default="")
 @click.option("--raw", is_flag=True, help="Bytes as they are, also to a terminal.")
 def cat_artifact(where: str, name: str, raw: bool) -> int:
-    """Print one artifact; NAME is its output or its path, or `manifest`, or `summary`.
+    """Print one artifact; NAME is its output or its path, else the attempt's `manifest` or `summary`.
 
     NAME may be left out where there is only one.
     """
@@ -104,11 +104,14 @@ def save_artifact(where: str, name: str, target: Path | None, force: bool) -> in
 
 
 def _save(connection: Connection, where: str, path: str, target: Path, *, force: bool) -> None:
-    if target.exists() and not force:
-        raise InvalidError(f"{target} exists", cure="give another name, or --force")
-    if not target.parent.is_dir():
-        raise InvalidError(f"no directory {target.parent}", cure="make it first")
-    fresh = target.with_name(f".{target.name}.{os.getpid()}.part")
+    if os.path.lexists(target) and not force:
+        raise InvalidError(f"{safe(target)} exists", cure="give another name, or --force")
+    if not target.parent.is_dir() or target.is_dir():
+        raise InvalidError(
+            f"{safe(target)} cannot be a file: its directory is missing, or it is one",
+            cure="make the directory, or give another name",
+        )
+    fresh = target.with_name(f".fusion-{os.getpid()}.part")
     size = 0
     try:
         with fresh.open("xb") as stream:
@@ -116,7 +119,7 @@ def _save(connection: Connection, where: str, path: str, target: Path, *, force:
                 size += stream.write(data)
         fresh.replace(target)
     except OSError as error:
-        raise StorageError(f"{target}: {error.strerror}") from error
+        raise StorageError(f"{safe(target)}: {error.strerror}") from error
     finally:
         fresh.unlink(missing_ok=True)
     print_line(f"{safe(target)}: {size} bytes")
@@ -146,8 +149,6 @@ def _pages(connection: Connection, where: str, path: str) -> Iterator[bytes]:
 
 def _path_of(connection: Connection, where: str, name: str) -> str:
     """Return the path by which the daemon knows an artifact or a document of the attempt."""
-    if name in ("manifest", "summary"):
-        return f"@{name}"
     items = [as_map(entry.get("artifact")) for entry in _listed(connection, where)]
     if not name:
         return _only(where, list(dict.fromkeys(map(_path, items))))
@@ -159,6 +160,8 @@ def _path_of(connection: Connection, where: str, name: str) -> str:
         return by_output[0]
     if by_output:
         raise InvalidError(f"output {name} is {len(by_output)} files", expected=", ".join(by_output[:10]))
+    if f"@{name}" in _DOCUMENTS:
+        return f"@{name}"
     known = sorted({as_text(item.get("output")) for item in items} - {""})
     raise NotFoundError(
         f"no artifact {name}",

@@ -121,5 +121,5 @@ def unknown_payloads(effect: CloseUnknown) -> tuple[EffectUnknown | AttemptFaile
     unknown = EffectUnknown(call=effect.call, locality=effect.locality)
     if effect.locality is Locality.EXTERNAL:
         return (unknown,)
-    detail = "the daemon stopped while the command ran; its outcome is unknown"
+    detail = "nobody recorded how the command ended; its outcome is unknown"
     return (unknown, AttemptFailed(reason=AttemptFailure.INTERRUPTED, detail=detail))

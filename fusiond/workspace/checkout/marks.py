@@ -12,7 +12,10 @@ from fusiond.ports.workspace import CheckoutMarks, FileMark
 from fusiond.workspace.checkout.source import Source, find_source
 from fusiond.workspace.checkout.view import viewing
 from fusiond.workspace.disk.layout import Layout
-from fusiond.workspace.plumbing.git import LONG_S, Git
+from fusiond.workspace.plumbing.git import Git
+
+LOOK_S = 30.0
+"""How long git may take to list the checkout; a FIFO named `.gitignore` would keep it for ever."""
 
 _STEERING = ("HEAD", "config", "config.worktree", "packed-refs", "info", "hooks", "refs")
 
@@ -36,7 +39,7 @@ class UserCheckout:
         source = await find_source(self._git, self._layout, self._home)
         async with viewing(source, self._layout, index=True) as view:
             args = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-            listed = (await self._git.run(view, *args, timeout_s=LONG_S)).out
+            listed = (await self._git.run(view, *args, timeout_s=LOOK_S)).out
         return await asyncio.to_thread(_marks, source, listed.split(b"\0")[:-1])
 
 

@@ -67,7 +67,15 @@ _OPTIONS = (
     "core.fsyncMethod=batch",
 )
 _VERSION = re.compile(rb"git version (\d+)\.(\d+)")
-_DISK_TROUBLE = (b"No space left on device", b"Disk quota exceeded", b"Read-only file system")
+_DISK_TROUBLE = (
+    b"No space left on device",
+    b"Disk quota exceeded",
+    b"Read-only file system",
+    b"Input/output error",
+    b"Permission denied",
+    b"Operation not permitted",
+    b"insufficient permission",
+)
 _STREAM_BYTES = 1 << 20
 
 

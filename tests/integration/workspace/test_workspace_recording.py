@@ -149,6 +149,15 @@ class TestNotPartOfRevisions:
         with pytest.raises(RefusedError, match=r"README\.md is a FIFO"):
             await taken(site)
 
+    @pytest.mark.parametrize("name", [".gitignore", ".gitattributes", "src/.gitignore", "new/.gitattributes"])
+    async def test_rules_that_git_would_wait_for_are_refused_at_once(
+        self, site: Site, tree: Path, name: str
+    ) -> None:
+        (tree / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(tree / name)
+        with pytest.raises(RefusedError, match="where git reads rules"):
+            await taken(site)
+
 
 class TestNestedRepositories:
     async def test_every_kind_is_reported_and_none_becomes_a_gitlink(self, site: Site, tree: Path) -> None:

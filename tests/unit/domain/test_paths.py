@@ -31,6 +31,8 @@ REFUSED = [
     (".", "`.`"),
     ("a//b", "`//`"),
     ("a/", "slash"),
+    ("@manifest", "a document of the attempt"),
+    ("@summary", "a document of the attempt"),
     ("a\\b", "backslash"),
     ("a\nb", "control character (U+000A)"),
     ("a\0b", "control character (U+0000)"),
