@@ -7,10 +7,10 @@ modules that know the payloads of one scope.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from fusiond.domain.digest import ZERO
 from fusiond.domain.errors import IllegalStepError
+from fusiond.domain.evolve import replace
 from fusiond.domain.fold_run import apply_to_run
 from fusiond.domain.fold_stage import apply_to_stage
 from fusiond.domain.ids import RunId

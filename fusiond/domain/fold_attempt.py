@@ -1,8 +1,7 @@
 """How steps of an attempt change its state. Called by `fold` alone."""
 
-from dataclasses import replace
-
 from fusiond.domain.errors import IllegalStepError
+from fusiond.domain.evolve import replace
 from fusiond.domain.flow import NodeKind
 from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.state import AttemptState, Ended, GateRun, OpenCall

@@ -1,9 +1,9 @@
 """How steps of the run itself change its state. Called by `fold` alone."""
 
-from dataclasses import replace
 from types import MappingProxyType
 
 from fusiond.domain.errors import IllegalStepError
+from fusiond.domain.evolve import replace
 from fusiond.domain.ids import NodeId
 from fusiond.domain.state import RunState, StageState
 from fusiond.domain.steps.after import Archived, Compensated, ContentErased, KnowledgeRecorded

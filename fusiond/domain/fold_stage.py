@@ -1,10 +1,10 @@
 """How steps of a stage change the run's state. Called by `fold` alone."""
 
-from dataclasses import replace
 from types import MappingProxyType
 
 from fusiond.domain.budgets import reconcile, reserve
 from fusiond.domain.errors import IllegalStepError
+from fusiond.domain.evolve import replace
 from fusiond.domain.fold_attempt import apply_to_attempt
 from fusiond.domain.fold_run import asked
 from fusiond.domain.ids import NodeId

@@ -8,9 +8,9 @@ rebuild from the ledger.
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from dataclasses import replace
 
 from fusiond.domain.errors import ConflictError, FencedError, StorageError, TryAgainError, UnrecordedError
+from fusiond.domain.evolve import replace
 from fusiond.domain.fold import admit, apply
 from fusiond.domain.ids import RunId
 from fusiond.domain.leases import Fence

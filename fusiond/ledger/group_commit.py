@@ -13,7 +13,7 @@ import aiosqlite
 
 from fusiond.domain.errors import FusionError, StorageError
 from fusiond.ledger.failures import FAILURES, as_fusion_error
-from fusiond.ledger.rows import MAX_ROWS, BatchRows, insert_statement, insert_values
+from fusiond.ledger.rows import MAX_ROWS, BatchRows, group_insert
 
 MAX_GROUP_BYTES = 8 * 1024 * 1024
 """Bound on payloads and content of one commit, so that nobody waits for a huge one."""
@@ -139,8 +139,7 @@ class GroupCommit:
         last = first + sum(len(batch.steps) for batch in group) - 1
         # Unknown until this statement ends well: after a failure, or a cancelled wait, it is asked for.
         self._next = None
-        rows = sum(len(batch.rows) for batch in group)
-        await self._connection.execute_fetchall(insert_statement(rows), insert_values(group, first))
+        await self._connection.execute_fetchall(*group_insert(group, first))
         self._next = last + 1
         return last
 
@@ -154,9 +153,7 @@ class GroupCommit:
         """Insert one batch at whatever position is free, other processes or not."""
         step = batch.steps[-1]
         try:
-            await self._connection.execute_fetchall(
-                insert_statement(len(batch.rows)), insert_values([batch], None)
-            )
+            await self._connection.execute_fetchall(*group_insert([batch], None))
             [(position,)] = await self._connection.execute_fetchall(
                 "SELECT position FROM steps WHERE run_id = ? AND seq = ?", (step.run, step.seq)
             )

@@ -13,6 +13,7 @@ from fusiond.ledger.rows import (
     Value,
     batch_rows,
     check_batch,
+    group_insert,
     insert_statement,
     insert_values,
 )
@@ -91,6 +92,23 @@ def test_statement_fits_its_values(rows: int) -> None:
 
 def test_statements_are_few() -> None:
     assert len({insert_statement(rows) for rows in range(1, MAX_ROWS + 1)}) < 128
+
+
+def test_few_steps_alone_go_past_the_view() -> None:
+    one = batch_rows(batch(A, Head(seq=1), *steps(2)), None)
+    statement, values = group_insert([one, one], 7)
+    assert statement.startswith("INSERT INTO steps (position, run_id, seq,")
+    assert statement.count("?") == len(values)
+    assert values[:: len(values) // 4] == [7, 8, 9, 10]
+    assert group_insert([one], None)[1][0] is None
+
+
+@pytest.mark.parametrize("content, count", [((b"x",), 2), ((), 17)])
+def test_content_or_many_steps_go_through_the_view(content: tuple[bytes, ...], count: int) -> None:
+    whole = batch_rows(batch(A, Head(seq=1), *steps(count), content=content), None)
+    statement, values = group_insert([whole], 1)
+    assert statement.startswith("INSERT INTO inbox ")
+    assert statement.count("?") == len(values)
 
 
 def test_append_of_more_rows_than_a_statement_takes_is_refused() -> None:
