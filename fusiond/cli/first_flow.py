@@ -70,7 +70,10 @@ def look_at(root: Path, search_path: str, test: str | None = None) -> Findings:
         test: the test command, where a person gave it.
     """
     agents = tuple(name for name in _AGENTS if shutil.which(name, path=search_path))
-    looks = [look for manifests, look in _LOOKS if any(any(root.glob(name)) for name in manifests)]
+    looks = [look for manifests, look in _LOOKS if any((root / name).exists() for name in manifests)]
+    if not looks and any(root.glob("*.py")):
+        # Scripts without a manifest; beside another language's manifest they are only helpers of its.
+        looks = [_python]
     known = [look(root, search_path) for look in looks]
     chosen = next((each for each in known if each.test), Findings())
     return Findings(
@@ -138,7 +141,7 @@ def _make(root: Path, _: str) -> Findings:
 
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _LOOKS = (
-    (("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "*.py"), _python),
+    (("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"), _python),
     (("package.json",), _node),
     (("go.mod",), _go),
     (("Cargo.toml",), _rust),

@@ -7,6 +7,9 @@ Judging the fact (passed, failed, timed out …) is `domain.gates`.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+STORAGE_DETAIL = "storage:"
+"""How the detail of a SANDBOX_FAILURE begins that is the disk's; the launcher writes it."""
+
 
 class Isolation(StrEnum):
     """Which walls stood around a process."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Literal
 
 from fusiond.domain.errors import InvalidError, IsolationError, UnsupportedError
-from fusiond.domain.launch import Isolation, LaunchEnd, LaunchResult, LaunchSpec
+from fusiond.domain.launch import STORAGE_DETAIL, Isolation, LaunchEnd, LaunchResult, LaunchSpec
 from fusiond.ports.launcher import CancelSignal
 from fusiond.sandbox.bubblewrap import survey_host
 from fusiond.sandbox.host import LauncherHost, Walls
@@ -24,9 +24,6 @@ from fusiond.sandbox.running import Running
 from fusiond.sandbox.starting import Setting, start
 from fusiond.sandbox.toolchain_facts import ToolchainFinder
 from fusiond.sandbox.toolchains import Toolchains
-
-STORAGE = "storage:"
-"""How the detail of a failure begins that is the disk's."""
 
 _PATIENCE_S = 15.0
 _ABANDONED_S = 3.0
@@ -101,7 +98,7 @@ class SandboxLauncher:
         try:
             log = os.open(spec.log_path, _NEW_FILE, 0o600)
         except OSError as error:
-            return self._failure(f"{STORAGE} the output log cannot be created: {error}")
+            return self._failure(f"{STORAGE_DETAIL} the output log cannot be created: {error}")
         if cancel.is_set():
             os.close(log)
             return LaunchResult(end=LaunchEnd.CANCELLED, isolation=self.isolation)
@@ -163,7 +160,7 @@ class SandboxLauncher:
             result = result_of(report, self.isolation)
         else:
             result = self._failure(running.complaint() or "the launcher was killed")
-        failed = result.end is LaunchEnd.SANDBOX_FAILURE and not result.detail.startswith(STORAGE)
+        failed = result.end is LaunchEnd.SANDBOX_FAILURE and not result.detail.startswith(STORAGE_DETAIL)
         if forced is None or not failed:
             return result
         # A command may stop its launcher; that must not turn an end that we decided into our failure.

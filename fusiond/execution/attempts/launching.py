@@ -8,15 +8,13 @@ from fusiond.domain.errors import StorageError
 from fusiond.domain.flow import Node
 from fusiond.domain.gates import ProcessOutcome, judge
 from fusiond.domain.ids import AttemptId
-from fusiond.domain.launch import LaunchEnd, LaunchResult, LaunchSpec
+from fusiond.domain.launch import STORAGE_DETAIL, LaunchEnd, LaunchResult, LaunchSpec
 from fusiond.domain.steps.turn import OutputRef
 from fusiond.execution.attempts.environment import Surroundings, mounts_of, surroundings
 from fusiond.execution.context import LaidTree, RunContext
 from fusiond.ports.launcher import CancelSignal
 
 SHELL = "/bin/sh"
-FULL_DISK = "storage:"
-"""How the launcher begins the detail of a failure that is the disk's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +63,9 @@ async def launch(
     # A log that an interrupted launch of the same name left would refuse this one.
     await asyncio.to_thread(Path(log).unlink, missing_ok=True)
     result = await services.launcher.launch(spec, cancel)
-    if result.end is LaunchEnd.SANDBOX_FAILURE and result.detail.startswith(FULL_DISK):
+    if result.end is LaunchEnd.SANDBOX_FAILURE and result.detail.startswith(STORAGE_DETAIL):
         await asyncio.to_thread(Path(log).unlink, missing_ok=True)
-        raise StorageError(result.detail.removeprefix(FULL_DISK).strip(), cure="free disk space")
+        raise StorageError(result.detail.removeprefix(STORAGE_DETAIL).strip(), cure="free disk space")
     output = None
     if result.end is not LaunchEnd.SANDBOX_FAILURE or result.output_bytes:
         output = await services.content.adopt(run.chain.run, log, result.hole)

@@ -236,8 +236,7 @@ class Inspection:
 def _frozen(
     state: RunState, node: NodeId | None, attempt: AttemptNumber | None
 ) -> list[tuple[NodeId, AttemptState]]:
-    if node is not None and node not in state.stages:
-        raise NotFoundError(f"run {state.run} has no node {node}", expected=", ".join(state.stages))
+    _check_there(state, node, attempt)
     return [
         (name, each)
         for name, stage in state.stages.items()

@@ -35,6 +35,7 @@ def read(text: str) -> Flow:
             "python3 -m pytest -q",
         ),
         ({"a.py": "", "test_a.py": "class A(TestCase):\n    pass\n"}, ("Python",), "python3 -m unittest"),
+        ({"go.mod": "", "release.py": ""}, ("Go",), "go test ./..."),
         ({"package.json": TESTED}, ("Node",), "npm test"),
         ({"package.json": UNTESTED}, ("Node",), "node --test"),
         ({"package.json": "[" * 100_000}, ("Node",), "node --test"),
