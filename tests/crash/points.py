@@ -37,13 +37,20 @@ EFFECTS = {
 class Plan:
     """Where to die: the `nth` time that `label` is reached; 0 is never.
 
-    `by` is the signal: SIGKILL, or SIGSTOP to be frozen instead.
+    `by` is the signal: SIGKILL, or SIGSTOP to be frozen instead, again and
+    again after every SIGCONT, until the file `thaw` exists: whoever froze it
+    may find that the ledger's thread was stopped inside a transaction.
     """
 
     log: Path
     label: str = ""
     nth: int = 0
     by: int = signal.SIGKILL
+
+    @property
+    def thaw(self) -> Path:
+        """The file that ends a freeze."""
+        return self.log.with_suffix(".thaw")
 
     def environment(self) -> dict[str, str]:
         """Return the variable that carries the plan into a daemon."""
@@ -71,6 +78,8 @@ class Killer:
         os.write(self._log, f"{label}\t{self._seen[label]}\n".encode())
         if label == self._plan.label and self._seen[label] == self._plan.nth:
             os.kill(os.getpid(), self._plan.by)
+            while not self._plan.thaw.exists():
+                os.kill(os.getpid(), self._plan.by)
 
     def wrap(self, services: Services) -> Services:
         """Put a point before, after and, for launches, in the middle of every effect."""

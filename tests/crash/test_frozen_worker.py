@@ -2,9 +2,11 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 from fusiond.domain.steps.attempt import AttemptStarted
@@ -38,6 +40,32 @@ def _stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
+def _writable(ledger: Path) -> bool:
+    """Whether nobody holds the ledger's write lock at this moment."""
+    with closing(sqlite3.connect(ledger, timeout=0, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as refused:
+            if not refused.sqlite_errorname.startswith("SQLITE_BUSY"):
+                raise
+            return False
+        connection.execute("ROLLBACK")
+        return True
+
+
+def _frozen_between_commits(worker: subprocess.Popen[str], ledger: Path) -> None:
+    """Wait until the worker is stopped and its ledger's thread is not inside a transaction.
+
+    A process stopped inside one keeps SQLite's lock, and nobody could write
+    before it is thawed or killed: that is the machine's matter, not the
+    leases', which this test is about.
+    """
+    wait_until(lambda: _stopped(worker.pid), "frozen worker")
+    while not _writable(ledger):
+        os.kill(worker.pid, signal.SIGCONT)
+        wait_until(lambda: _stopped(worker.pid), "frozen worker")
+
+
 def test_a_thawed_worker_appends_nothing_and_the_stage_is_finished_once(tmp_path: Path) -> None:
     (tmp_path / "fusion.yaml").write_text(FLOW)
     with ground_for(Example(tmp_path)) as ground:
@@ -45,13 +73,14 @@ def test_a_thawed_worker_appends_nothing_and_the_stage_is_finished_once(tmp_path
         frozen = _worker(ground, frozen_plan, "frozen", "")
         assert frozen.stdout is not None
         run = frozen.stdout.readline().strip()
-        wait_until(lambda: _stopped(frozen.pid), "frozen worker")
+        _frozen_between_commits(frozen, ground.repository / ".fusion" / "state.db")
 
         other = _worker(ground, Plan(ground.place / "other.log"), "other", run)
         said, _ = other.communicate(timeout=60)
         assert said.splitlines()[-1] == "succeeded {}"
         before = read_ledger(ground, run)
 
+        frozen_plan.thaw.touch()
         os.kill(frozen.pid, signal.SIGCONT)
         said, _ = frozen.communicate(timeout=60)
         assert said.splitlines()[-1] == "succeeded {}", "the thawed worker saw what the other had done"
