@@ -6,9 +6,11 @@ Owns the guesses of `fusion init`. It reads a few well-known files and writes no
 import json
 import re
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import chain, islice
 from pathlib import Path
+
+from fusiond.domain.records import dataclass
 
 MAX_FILE_BYTES = 1024 * 1024
 

@@ -1,6 +1,5 @@
 """Flow files without a daemon: read, resolve and show. Used by `fusion flow` and plan mode."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from fusiond.cli.failures import OK, USAGE, say
@@ -15,6 +14,7 @@ from fusiond.codec.records import unstructure
 from fusiond.domain.errors import InvalidError, NotFoundError, RefusedError
 from fusiond.domain.flow import NodeKind, ResolvedFlow
 from fusiond.domain.plan import resolve
+from fusiond.domain.records import dataclass
 
 MAX_FLOW_BYTES = 1024 * 1024
 

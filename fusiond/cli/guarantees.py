@@ -10,13 +10,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from fusiond.client.discovery import find_workspace, runtime_base
 from fusiond.client.private_dirs import open_private
 from fusiond.domain.errors import FusionError, NotFoundError, StorageError
 from fusiond.domain.launch import Isolation
+from fusiond.domain.records import dataclass
 from fusiond.sandbox.capability import CapabilityReport, survey
 from fusiond.sandbox.host import this_host
 from fusiond.sandbox.probe import ProbeFinding, open_launcher

@@ -1,8 +1,7 @@
 """How runs, nodes and attempts are named on a command line: `RUN[/NODE[/N]]`."""
 
-from dataclasses import dataclass
-
 from fusiond.domain.errors import InvalidError
+from fusiond.domain.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

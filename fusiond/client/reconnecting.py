@@ -6,12 +6,12 @@ Owns when to connect again and from which position to go on. What is known
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from fusiond.client.aio import AsyncConnection
 from fusiond.domain.errors import FusionError, TryAgainError, UnreachableError
 from fusiond.domain.ids import RunId
+from fusiond.domain.records import dataclass
 from fusiond.wire.messages import Push, SnapshotPush, StatePush, StepPush, StreamState
 from fusiond.wire.params import SubscribeParams
 

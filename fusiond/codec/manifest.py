@@ -10,7 +10,6 @@ forms of one manifest have the same problems.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from fusiond.codec.canonical import JsonValue, canonical, parse_json
 from fusiond.domain.artifacts import ContractProblem, FrozenArtifact, ProblemCode, RecordedBy
@@ -18,6 +17,7 @@ from fusiond.domain.contract import MANIFEST, Claim, problem
 from fusiond.domain.digest import Digest
 from fusiond.domain.errors import InvalidError, TooLargeError
 from fusiond.domain.ids import OutputName, is_name
+from fusiond.domain.records import dataclass
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 16

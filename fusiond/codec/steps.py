@@ -214,10 +214,14 @@ def _hash(values: tuple[str | int | bytes | None, ...]) -> Digest:
     return digest_fields(
         STEP_TAG,
         [
-            b"" if value is None else value if isinstance(value, bytes) else str(value).encode()
+            value.encode() if type(value) is str else b"" if value is None else _bytes(value)
             for value in values
         ],
     )
+
+
+def _bytes(value: str | int | bytes) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
 
 
 def unseal(stored: StoredStep) -> Step:

@@ -11,12 +11,12 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from fusiond.domain.digest import ContentRef, Digest, parse_digest
 from fusiond.domain.errors import CorruptError, NotFoundError, StorageError
 from fusiond.domain.ids import RunId, parse_run_id
+from fusiond.domain.records import dataclass
 
 CHUNK_BYTES = 1024 * 1024
 _FRESH = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

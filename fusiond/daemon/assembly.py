@@ -5,7 +5,6 @@ knows adapters; everything before it (lock, socket, server) knows none.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from fusiond.client.discovery import Workspace
@@ -13,6 +12,7 @@ from fusiond.daemon.config import Settings
 from fusiond.daemon.output_follow import OutputStreams
 from fusiond.daemon.registry import Handlers, KeyedResults
 from fusiond.daemon.subscriptions import StepReader
+from fusiond.domain.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

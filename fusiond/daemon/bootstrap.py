@@ -11,7 +11,7 @@ import secrets
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,10 +22,10 @@ from fusiond.daemon.clock import SystemClock, SystemRandomness
 from fusiond.daemon.handlers.outputs import RunOutputs
 from fusiond.daemon.handlers.reads import ReadHandlers
 from fusiond.daemon.handlers.runs import RunHandlers
-from fusiond.daemon.logs import fields
 from fusiond.daemon.output_follow import OutputStreams
 from fusiond.daemon.registry import Handlers, KeyedResults, KeyedResultsInMemory
 from fusiond.daemon.subscriptions import StepReader
+from fusiond.daemon.walls import Walled, open_walls
 from fusiond.domain.ids import WorkerId, WorkspaceId
 from fusiond.execution.reading.inspection import Inspection
 from fusiond.execution.runs import Runs
@@ -35,11 +35,8 @@ from fusiond.ledger.leases import SqliteStageQueue
 from fusiond.ledger.small_content import SqliteSmallContent
 from fusiond.ledger.sqlite_ledger import SqliteLedger
 from fusiond.ports.ledger import Appended
-from fusiond.sandbox.compiled import compile_inside
-from fusiond.sandbox.host import this_host
 from fusiond.sandbox.inside import attempt as attempt_program
-from fusiond.sandbox.launcher import SandboxLauncher
-from fusiond.sandbox.probe import ProbeFinding, open_launcher
+from fusiond.sandbox.probe import ProbeFinding
 from fusiond.snapshots.store import FileSnapshots
 from fusiond.workspace.assembly import Assembly as WorkspaceAssembly
 from fusiond.workspace.assembly import assemble as assemble_workspace
@@ -50,6 +47,8 @@ log = logging.getLogger(__name__)
 LEASE_TTL_US = 30_000_000
 EPOCH_BYTES = 16
 TOKEN_BYTES = 6
+WARM_AFTER_S = 1.0
+"""How long warming up waits when runs go on at once."""
 
 Wrap = Callable[[Services], Services]
 
@@ -85,8 +84,7 @@ class Parts:
         """Recover the workspace and drive its open runs."""
         self.announced.listener = announce
         await self.runs.start()
-        # In a thread, so that nobody who asks meanwhile waits for all of it.
-        self.warming = asyncio.create_task(asyncio.to_thread(_warm))
+        self.warming = asyncio.create_task(_warm_beside(self.runs))
         self.warming.add_done_callback(_warmed)
 
     async def drain(self) -> None:
@@ -97,10 +95,18 @@ class Parts:
         """End everything and close the ledger."""
         await self.runs.drain()
         if self.warming is not None:
+            self.warming.cancel()
             await asyncio.wait([self.warming])
         await self.git.close()
         await self.services.ledger.close()
         await self.database.close()
+
+
+async def _warm_beside(runs: Runs) -> None:
+    """Warm up in a thread; runs that a restart interrupted get the processor first."""
+    if runs.active:
+        await asyncio.sleep(WARM_AFTER_S)
+    await asyncio.to_thread(_warm)
 
 
 def _warm() -> None:
@@ -137,25 +143,30 @@ def unwrapped(services: Services) -> Services:
     return services
 
 
-async def assemble(place: DaemonPlace, wrap: Wrap = unwrapped) -> Parts:
+async def assemble(
+    place: DaemonPlace, wrap: Wrap = unwrapped, walled: Awaitable[Walled] | None = None
+) -> Parts:
     """Make the parts of a daemon.
 
     Args:
         place: where it is.
         wrap: may put something between execution and its ports; for crash tests.
+        walled: the launcher, when opening it has begun already.
     """
     marker = Path(place.workspace.marker)
     database = await open_database(marker / "state.db", new_epoch=secrets.token_hex(EPOCH_BYTES))
     try:
-        return await _parts(place, marker, database, wrap)
+        return await _parts(place, marker, database, wrap, walled or open_walls(place))
     except BaseException:
         await database.close()
         raise
 
 
-async def _parts(place: DaemonPlace, marker: Path, database: Database, wrap: Wrap) -> Parts:
+async def _parts(
+    place: DaemonPlace, marker: Path, database: Database, wrap: Wrap, walled: Awaitable[Walled]
+) -> Parts:
     ledger = SqliteLedger(database)
-    launcher, findings = await _launcher(place)
+    launcher, findings = await walled
     clock = SystemClock()
     git = _workspace(place, clock)
     snapshots = FileSnapshots(marker / "stages", token=token)
@@ -208,15 +219,6 @@ def _workspace(place: DaemonPlace, clock: SystemClock) -> WorkspaceAssembly:
         home=place.environ.get("HOME") or None,
         clock=clock,
     )
-
-
-async def _launcher(place: DaemonPlace) -> tuple[SandboxLauncher, tuple[ProbeFinding, ...]]:
-    home = Path(place.environ.get("HOME") or "/nonexistent")
-    await asyncio.to_thread(compile_inside)
-    launcher, findings = await open_launcher(this_host(home, Path(place.runtime)))
-    for each in findings:
-        log.info("probed", extra=fields(program=each.walls.program, problem=each.problem))
-    return launcher, findings
 
 
 def _settings(place: DaemonPlace, marker: Path) -> Settings:

@@ -8,13 +8,13 @@ name a path; such settings have no place in it.
 
 import os
 import stat
-import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from fusiond.domain.errors import InvalidError
 from fusiond.domain.ids import TenantId, is_tenant
+from fusiond.domain.records import dataclass
 
 FILE_BYTES = 64 * 1024
 SECOND_US = 1_000_000
@@ -110,6 +110,9 @@ def load_settings(workspace_marker: str, environ: Mapping[str, str]) -> Settings
 
 def apply_text(settings: Settings, text: str, path: str) -> Settings:
     """Return `settings` as changed by one file's text. InvalidError names `path` and the key."""
+    # Loaded late: most workspaces have no file to read.
+    import tomllib
+
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

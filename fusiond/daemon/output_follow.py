@@ -6,11 +6,11 @@ files; where those are is the port's business.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from fusiond.daemon.subscriptions import Outlet
 from fusiond.domain.ids import AttemptNumber, NodeId, RunId
+from fusiond.domain.records import dataclass
 from fusiond.wire.limits import OUTPUT_KEPT_BYTES, OUTPUT_LAG_BYTES
 from fusiond.wire.messages import GapPush, OutputPush, Push, StatePush, StreamState, packed_push
 from fusiond.wire.params import OutputFollowParams

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from fusiond.codec.packed import pack, unpack
@@ -18,6 +18,7 @@ from fusiond.daemon.logs import fields
 from fusiond.domain.digest import Digest, digest_bytes
 from fusiond.domain.errors import ConflictError, FusionError, InvalidError, TryAgainError, UnsupportedError
 from fusiond.domain.ids import TenantId
+from fusiond.domain.records import dataclass
 from fusiond.wire.messages import Request
 from fusiond.wire.methods import METHODS, STREAMING, Method
 from fusiond.wire.version import check_mutation

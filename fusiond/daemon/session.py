@@ -7,7 +7,6 @@ Owns what a connection means. Bytes, peers and flow control are
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Protocol
 
 from fusiond.codec.packed import Plain
@@ -18,6 +17,7 @@ from fusiond.daemon.registry import Context, Peer, Registry
 from fusiond.daemon.subscriptions import Outlet, StepHub, StepSubscription
 from fusiond.domain.errors import FusionError, InvalidError, NotFoundError, TooLargeError, TryAgainError
 from fusiond.domain.ids import TenantId, WorkspaceId
+from fusiond.domain.records import dataclass
 from fusiond.wire import envelope
 from fusiond.wire.faults import fault
 from fusiond.wire.framing import frame

@@ -10,10 +10,10 @@ to read everything anew (`interfaces.md`, Wire). Following output is
 import asyncio
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from fusiond.domain.ids import RunId
+from fusiond.domain.records import dataclass
 from fusiond.ports.ledger import FedStep, UnreadableStep
 from fusiond.wire.limits import REPLAY_POSITIONS
 from fusiond.wire.messages import (

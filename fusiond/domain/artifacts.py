@@ -4,11 +4,11 @@ Owns what a frozen artifact is and which manifests satisfy a contract. Reading
 the disk is `snapshots`; the refused names are `domain.paths`.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from fusiond.domain.digest import Digest, digest_fields
 from fusiond.domain.ids import AttemptNumber, NodeId, OutputName, RunId
+from fusiond.domain.records import dataclass
 
 
 class Producer(StrEnum):

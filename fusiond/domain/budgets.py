@@ -4,10 +4,11 @@ A reservation without a reconciliation counts as spent, so a crash can only
 make a bill look larger, never smaller (`governance.md`, Budgets).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fusiond.domain.errors import IllegalStepError
 from fusiond.domain.flow import Limits
+from fusiond.domain.records import dataclass
 from fusiond.domain.steps.run import ParkReason
 from fusiond.domain.steps.turn import Amounts
 

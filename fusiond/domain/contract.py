@@ -9,7 +9,6 @@ declared output asks for is temporary: it is never judged, frozen or readable.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from fusiond.domain.artifacts import CHANGES, ContractProblem, FrozenArtifact, ProblemCode
@@ -26,6 +25,7 @@ from fusiond.domain.paths import (
     parents_of,
     problem_with,
 )
+from fusiond.domain.records import dataclass
 
 MANIFEST = "artifacts.json"
 SUMMARY = "result.md"

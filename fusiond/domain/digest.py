@@ -8,16 +8,20 @@ bytes that are hashed (`engine.md`, Ledger).
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NewType
 
 from fusiond.domain.errors import InvalidError
+from fusiond.domain.records import dataclass
 
 Digest = NewType("Digest", str)
 """SHA-256 as 64 lower-case hex digits."""
 
 ZERO = Digest("0" * 64)
 """The `prev_hash` of the first step of a run."""
+
+_SHORT = 1_024
+# Most fields are short, and every step has thirteen of them.
+_PREFIXES = tuple(size.to_bytes(8, "big") for size in range(_SHORT))
 
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
@@ -28,6 +32,24 @@ class ContentRef:
 
     digest: Digest
     size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """Bytes with their digest, so that nobody on their way hashes them again; `content_of` alone makes it."""
+
+    digest: Digest
+    data: bytes
+
+    @property
+    def ref(self) -> ContentRef:
+        """Return the reference under which a step names this."""
+        return ContentRef(digest=self.digest, size=len(self.data))
+
+
+def content_of(data: bytes) -> Content:
+    """Return `data` as content of a step."""
+    return Content(digest=digest_bytes(data), data=data)
 
 
 def digest_bytes(data: bytes) -> Digest:
@@ -54,10 +76,9 @@ def digest_fields(tag: str, fields: Iterable[bytes]) -> Digest:
         tag: names what is hashed, such as `fusion.step.v1`.
         fields: the fields in order; each is preceded by its 8-byte length.
     """
-    state = hashlib.sha256()
-    name = tag.encode()
-    state.update(len(name).to_bytes(8, "big") + name)
-    for field in fields:
-        state.update(len(field).to_bytes(8, "big"))
-        state.update(field)
-    return Digest(state.hexdigest())
+    parts: list[bytes] = []
+    for field in (tag.encode(), *fields):
+        size = len(field)
+        parts.append(_PREFIXES[size] if size < _SHORT else size.to_bytes(8, "big"))
+        parts.append(field)
+    return Digest(hashlib.sha256(b"".join(parts)).hexdigest())

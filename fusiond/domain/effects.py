@@ -4,11 +4,10 @@ Each effect names the stage it belongs to, so that the shell can keep one
 performer per stage. `execution` performs; every performance ends in steps.
 """
 
-from dataclasses import dataclass
-
 from fusiond.domain.artifacts import ProblemCode
 from fusiond.domain.digest import ContentRef
 from fusiond.domain.ids import AttemptNumber, GateName, NodeId
+from fusiond.domain.records import dataclass
 from fusiond.domain.steps.attempt import AttemptFailure, BlockReason, StageOutcome
 from fusiond.domain.steps.judgement import RerunCause
 from fusiond.domain.steps.run import ParkReason, RunOutcome

@@ -4,11 +4,11 @@ Field names are those of the flow file (`flow.md`), units are in the names.
 `domain.plan` turns a flow into a resolved one; `codec.flowfile` reads the file.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from fusiond.domain.digest import ContentRef
 from fusiond.domain.ids import GateName, NodeId, OutputName, TenantId
+from fusiond.domain.records import dataclass
 from fusiond.domain.replay_policy import Determinism, EntropyBudget, ReplayContract
 from fusiond.domain.verification import VerificationPolicy
 

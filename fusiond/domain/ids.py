@@ -5,10 +5,10 @@ clock and no randomness: both are arguments.
 """
 
 import re
-from dataclasses import dataclass
 from typing import NewType
 
 from fusiond.domain.errors import InvalidError
+from fusiond.domain.records import dataclass
 
 TenantId = NewType("TenantId", str)
 RunId = NewType("RunId", str)

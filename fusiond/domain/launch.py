@@ -4,8 +4,10 @@
 Judging the fact (passed, failed, timed out …) is `domain.gates`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
+
+from fusiond.domain.records import dataclass
 
 STORAGE_DETAIL = "storage:"
 """How the detail of a SANDBOX_FAILURE begins that is the disk's; the launcher writes it."""

@@ -5,9 +5,8 @@ under, and the ledger refuses one from an older epoch (fencing), so a worker
 that slept past its lease's expiry can do no harm (`engine.md`, Leases).
 """
 
-from dataclasses import dataclass
-
 from fusiond.domain.ids import NodeId, RunId, WorkerId
+from fusiond.domain.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

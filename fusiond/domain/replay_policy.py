@@ -1,7 +1,8 @@
 """What a flow declares about replay, determinism and entropy; no comparing here."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from fusiond.domain.records import dataclass
 
 
 class Determinism(StrEnum):

@@ -6,7 +6,7 @@ long a run gets.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 
 from fusiond.domain.artifacts import FrozenArtifact, ProblemCode
@@ -17,6 +17,7 @@ from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.ids import AttemptNumber, CommitId, GateName, NodeId, RunId, TreeId
 from fusiond.domain.labels import NONE, Labels
 from fusiond.domain.launch import Isolation
+from fusiond.domain.records import dataclass
 from fusiond.domain.steps.attempt import AttemptFailure, BlockReason, LaidInput, StageOutcome
 from fusiond.domain.steps.judgement import RerunCause
 from fusiond.domain.steps.record import Head

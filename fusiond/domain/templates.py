@@ -7,9 +7,9 @@ with literal braces can come in through an input. Commands are never templates.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from fusiond.domain.errors import InvalidError
+from fusiond.domain.records import dataclass
 
 OPEN = "{{"
 """Where a template starts; there is none in a text without it."""

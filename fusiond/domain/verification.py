@@ -4,10 +4,10 @@ An engine reports what it saw; arbitration decides. A policy can never rewrite
 what an engine reported (`spec/artifact-contracts.txt`, Verification Evidence).
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from fusiond.domain.digest import Digest
+from fusiond.domain.records import dataclass
 
 
 class Engine(StrEnum):

@@ -5,11 +5,10 @@ no wording beyond what is in the state; untrusted text is made safe where it is
 displayed.
 """
 
-from dataclasses import dataclass
-
 from fusiond.domain.artifacts import FrozenArtifact
 from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.ids import AttemptNumber, CommitId, NodeId, RunId, TenantId, TreeId
+from fusiond.domain.records import dataclass
 from fusiond.domain.state import AttemptState, Ended, RunState, StageState
 from fusiond.domain.steps.attempt import StageOutcome
 from fusiond.domain.steps.run import RunOutcome

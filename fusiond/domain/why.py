@@ -5,9 +5,8 @@ a blocked stage, a failed stage, a skipped one. Wording is plain and short; text
 from outside is not in here but referred to (`output`).
 """
 
-from dataclasses import dataclass
-
 from fusiond.domain.digest import ContentRef
+from fusiond.domain.records import dataclass
 from fusiond.domain.state import AttemptState, RunState, StageState
 from fusiond.domain.steps.attempt import AttemptFailure, BlockReason, StageOutcome
 from fusiond.domain.steps.run import ParkReason, RunOutcome

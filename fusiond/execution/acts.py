@@ -4,14 +4,13 @@ Each act is recorded under the client's key, so that a request that is repeated
 after a lost answer, also over a restart of the daemon, is one act.
 """
 
-from dataclasses import dataclass
-
 from fusiond.domain.decide import ceiling
 from fusiond.domain.digest import Digest
 from fusiond.domain.errors import ConflictError, IllegalStepError, RefusedError
 from fusiond.domain.fold import admit
 from fusiond.domain.idempotency import act_key
 from fusiond.domain.ids import RunId, TenantId
+from fusiond.domain.records import dataclass
 from fusiond.domain.state import RunState
 from fusiond.domain.steps.record import NewStep
 from fusiond.domain.steps.run import ResumeCause, RunCancelled, RunResumed

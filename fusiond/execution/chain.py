@@ -9,6 +9,7 @@ rebuild from the ledger.
 import asyncio
 from collections.abc import Coroutine, Sequence
 
+from fusiond.domain.digest import Content
 from fusiond.domain.errors import ConflictError, FencedError, StorageError, TryAgainError, UnrecordedError
 from fusiond.domain.evolve import replace
 from fusiond.domain.fold import admit, apply
@@ -49,7 +50,7 @@ class RunChain:
             await self._catch_up()
 
     async def append(
-        self, steps: Sequence[NewStep], *, content: Sequence[bytes] = (), fence: Fence | None = None
+        self, steps: Sequence[NewStep], *, content: Sequence[Content] = (), fence: Fence | None = None
     ) -> RunState:
         """Append steps and return the state after them.
 
@@ -115,10 +116,16 @@ class RunChain:
         await self._changed.wait()
 
 
+class _Uncancelled(asyncio.Task[None]):
+    """A task that goes to its end. Who waits for it learns of a cancellation then.
+
+    `asyncio.shield` does the same by two further turns of the event loop, for each append.
+    """
+
+    def cancel(self, msg: object = None) -> bool:
+        """Refuse; the caller's own task keeps the request and raises it after this one's end."""
+        return False
+
+
 async def _uncancelled(commit: Coroutine[None, None, None]) -> None:
-    task = asyncio.ensure_future(commit)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
+    await _Uncancelled(commit)

@@ -4,14 +4,16 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain, repeat
 
+from fusiond.domain.digest import Content
 from fusiond.domain.errors import InvalidError, NotFoundError, UnrecordedError
 from fusiond.domain.flow import GateSpec, Node, ResolvedFlow
 from fusiond.domain.ids import AttemptId, AttemptNumber, GateName, NodeId, OutputName, StageId, TenantId
 from fusiond.domain.launch import Mount
 from fusiond.domain.leases import Fence
+from fusiond.domain.records import dataclass
 from fusiond.domain.state import AttemptState, RunState, StageState
 from fusiond.domain.steps.record import NewStep, Payload
 from fusiond.domain.steps.refs import refs_of
@@ -95,7 +97,7 @@ class RunContext:
         attempt: AttemptNumber | None,
         payloads: Sequence[Payload],
         *,
-        content: Sequence[bytes] = (),
+        content: Sequence[Content] = (),
         fence: Fence | None = None,
     ) -> RunState:
         """Append payloads as steps of one place, committed together, stamped now."""
@@ -141,7 +143,7 @@ class StageContext:
         raise NotFoundError(f"{self.node.id} has no gate {name}")
 
     async def record(
-        self, number: AttemptNumber | None, *payloads: Payload, content: Sequence[bytes] = ()
+        self, number: AttemptNumber | None, *payloads: Payload, content: Sequence[Content] = ()
     ) -> RunState:
         """Append payloads of this stage under its lease.
 

@@ -7,10 +7,10 @@ workspace's lock, so no other daemon is alive here.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fusiond.domain.errors import CorruptError, IllegalStepError, NewerError
 from fusiond.domain.ids import AttemptId, RunId, StageId
+from fusiond.domain.records import dataclass
 from fusiond.domain.state import RunState
 from fusiond.domain.steps.record import NewStep
 from fusiond.domain.steps.run import ResumeCause, RunResumed

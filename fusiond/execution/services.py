@@ -5,9 +5,9 @@ fill it with fakes.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from fusiond.domain.ids import WorkerId, WorkspaceId
+from fusiond.domain.records import dataclass
 from fusiond.ports.clock import Clock, Randomness
 from fusiond.ports.content import ContentStore
 from fusiond.ports.launcher import Launcher

@@ -6,13 +6,13 @@ on steps. Everybody else in this package gets a `Database`.
 
 import os
 import sqlite3
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 import aiosqlite
 
 from fusiond.domain.errors import CorruptError, NewerError, StorageError
+from fusiond.domain.records import dataclass
 from fusiond.ledger.failures import as_fusion_error
 from fusiond.ledger.schema import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
 

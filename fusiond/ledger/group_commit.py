@@ -7,11 +7,12 @@ steps: those are triggers (`ledger.schema`).
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import aiosqlite
 
 from fusiond.domain.errors import FusionError, StorageError
+from fusiond.domain.records import dataclass
 from fusiond.ledger.failures import FAILURES, as_fusion_error
 from fusiond.ledger.rows import MAX_ROWS, BatchRows, group_insert
 

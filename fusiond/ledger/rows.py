@@ -5,13 +5,13 @@ of the rows. Owns no connection.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from fusiond.codec.steps import place, placed
-from fusiond.domain.digest import Digest, digest_bytes
+from fusiond.domain.digest import Content, Digest
 from fusiond.domain.errors import InvalidError, TooLargeError
 from fusiond.domain.leases import Lease
+from fusiond.domain.records import dataclass
 from fusiond.domain.steps.record import Head, Step
 from fusiond.domain.steps.run import RunStarted
 from fusiond.ledger.schema import INBOX_COLUMNS
@@ -74,10 +74,10 @@ def check_batch(batch: AppendBatch) -> None:
         raise InvalidError(
             f"a lease of stage {proof.node} with steps of other stages", expected="a step of that stage"
         )
-    for data in batch.content:
-        if len(data) > SMALL_CONTENT_MAX_BYTES:
+    for each in batch.content:
+        if len(each.data) > SMALL_CONTENT_MAX_BYTES:
             raise TooLargeError(
-                f"content of {len(data)} bytes in an append",
+                f"content of {len(each.data)} bytes in an append",
                 expected=f"at most {SMALL_CONTENT_MAX_BYTES} bytes",
                 cure="put it into the content store",
             )
@@ -97,7 +97,7 @@ def batch_rows(batch: AppendBatch, lease: Lease | None) -> BatchRows:
     rows: list[Row] = [] if lease is None else [_claim_row(batch, lease)]
     content = list(batch.content)
     head = batch.expected
-    size = sum(map(len, content))
+    size = sum(len(each.data) for each in content)
     for new in batch.steps:
         stored = place(batch.run, head, new)
         head = Head(seq=stored.seq, hash=Digest(stored.hash))
@@ -107,7 +107,7 @@ def batch_rows(batch: AppendBatch, lease: Lease | None) -> BatchRows:
         blob = _content(content.pop()) if content else _NO_CONTENT
         rows.append((*stored, epoch, *blob, *_NO_CLAIM))
         size += len(stored.payload)
-    rows.extend(_content_row(batch, data) for data in content)
+    rows.extend(_content_row(batch, each) for each in content)
     return BatchRows(
         rows=tuple(rows),
         steps=tuple(steps),
@@ -122,13 +122,12 @@ def _epochs(batch: AppendBatch, lease: Lease | None) -> dict[str | None, int]:
     return {} if batch.fence is None else {batch.fence.node: batch.fence.epoch}
 
 
-def _content(data: bytes) -> Row:
-    return digest_bytes(data), data
+def _content(content: Content) -> Row:
+    return content.digest, content.data
 
 
-def _content_row(batch: AppendBatch, data: bytes) -> Row:
-    digest, _ = _content(data)
-    return _row(run_id=batch.run, content_digest=digest, content_bytes=data)
+def _content_row(batch: AppendBatch, content: Content) -> Row:
+    return _row(run_id=batch.run, content_digest=content.digest, content_bytes=content.data)
 
 
 def _claim_row(batch: AppendBatch, lease: Lease) -> Row:

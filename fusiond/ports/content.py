@@ -1,10 +1,10 @@
 """The port of the content store: bytes by (tenant, run, reference), hashed both ways."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from fusiond.domain.digest import ContentRef
 from fusiond.domain.ids import RunId, TenantId
+from fusiond.domain.records import dataclass
 from fusiond.domain.steps.turn import OutputRef
 
 

@@ -1,13 +1,13 @@
 """The port of the append-only ledger and of the stage leases beside it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from fusiond.domain.digest import ContentRef, Digest
+from fusiond.domain.digest import Content, ContentRef, Digest
 from fusiond.domain.errors import FusionError
 from fusiond.domain.ids import NodeId, RunId, TenantId, WorkerId
 from fusiond.domain.leases import Fence, Lease
+from fusiond.domain.records import dataclass
 from fusiond.domain.steps.kinds import StepKind
 from fusiond.domain.steps.record import Head, NewStep, Step
 
@@ -30,7 +30,7 @@ class AppendBatch:
         run: whose chain.
         expected: the head the caller folded; another head is a conflict.
         steps: at least one.
-        content: bytes (each <= 64 KiB) committed with the steps that name them.
+        content: each <= 64 KiB, committed with the steps that name them.
         fence: proves the stage's lease; None for steps of the run itself.
         claim: take the lease of a stage first, in the same transaction.
     """
@@ -38,7 +38,7 @@ class AppendBatch:
     run: RunId
     expected: Head
     steps: tuple[NewStep, ...]
-    content: tuple[bytes, ...] = ()
+    content: tuple[Content, ...] = ()
     fence: Fence | None = None
     claim: LeaseClaim | None = None
 

@@ -1,7 +1,6 @@
 """The port of snapshots: from files an agent can touch to a version nobody can."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
@@ -9,6 +8,7 @@ from fusiond.domain.artifacts import ContractProblem, FrozenArtifact, RecordedBy
 from fusiond.domain.digest import Digest
 from fusiond.domain.flow import OutputSpec
 from fusiond.domain.ids import AttemptId, OutputName, RunId
+from fusiond.domain.records import dataclass
 from fusiond.domain.steps.attempt import LaidInput
 from fusiond.ports.content import Page
 

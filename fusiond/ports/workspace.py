@@ -1,13 +1,13 @@
 """The ports of the workspace: git revisions, attempt trees, setup results, code evidence."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from fusiond.domain.digest import Digest
 from fusiond.domain.ids import AttemptId, CommitId, NodeId, RunId, TreeId
 from fusiond.domain.launch import Mount
+from fusiond.domain.records import dataclass
 from fusiond.ports.content import Page
 
 

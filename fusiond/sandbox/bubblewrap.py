@@ -6,10 +6,10 @@ or by the launch is not there. The first half is pure; runs nothing.
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from fusiond.domain.launch import Mount
+from fusiond.domain.records import dataclass
 from fusiond.sandbox.mount_rules import ATTEMPT
 
 _SYSTEM_PROGRAMS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")

@@ -8,10 +8,10 @@ import platform
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from fusiond.domain.launch import Isolation
+from fusiond.domain.records import dataclass
 from fusiond.sandbox.inside import kernel
 from fusiond.sandbox.probe import ProbeFinding
 

@@ -5,10 +5,10 @@ Records and their reading; launches nothing.
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import fusiond
+from fusiond.domain.records import dataclass
 from fusiond.sandbox.mount_rules import Guarded
 
 

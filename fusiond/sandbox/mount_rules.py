@@ -7,10 +7,10 @@ looks at the disk. Builds no command line.
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from fusiond.domain.launch import Mount
+from fusiond.domain.records import dataclass
 
 ATTEMPT = "/attempt"
 SHARED = "/fusion"

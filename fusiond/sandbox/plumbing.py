@@ -6,7 +6,9 @@ named to it, one by one.
 
 import contextlib
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from fusiond.domain.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ be off, forbidden to this path, or a container may stand in the way. So a whole 
 
 import asyncio
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from fusiond.domain.launch import LaunchEnd, LaunchResult, LaunchSpec
+from fusiond.domain.records import dataclass
 from fusiond.sandbox.bubblewrap import programs
 from fusiond.sandbox.host import LauncherHost, Walls
 from fusiond.sandbox.launcher import SandboxLauncher

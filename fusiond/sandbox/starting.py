@@ -5,9 +5,9 @@ Owns the way from a `LaunchSpec` to a started launcher process. Waits for nothin
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fusiond.domain.launch import LaunchSpec, Mount
+from fusiond.domain.records import dataclass
 from fusiond.sandbox import bubblewrap
 from fusiond.sandbox.host import LauncherHost, Walls
 from fusiond.sandbox.inside import fields

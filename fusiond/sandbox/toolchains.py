@@ -6,10 +6,11 @@ programs keep credentials beside themselves.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePosixPath
 
 from fusiond.domain.launch import Mount
+from fusiond.domain.records import dataclass
 from fusiond.sandbox.mount_rules import ATTEMPT, SHARED, Guarded, exposes
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")

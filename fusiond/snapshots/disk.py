@@ -7,9 +7,9 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 from fusiond.domain.errors import StorageError
+from fusiond.domain.records import dataclass
 from fusiond.snapshots.kernel import rename_exclusive, sync_file_system
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

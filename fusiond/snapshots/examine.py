@@ -7,7 +7,6 @@ and everything said is said about the copies.
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from fusiond.domain.artifacts import ContractProblem, FrozenArtifact, ProblemCode, RecordedBy
 from fusiond.domain.contract import (
@@ -25,6 +24,7 @@ from fusiond.domain.contract import (
 from fusiond.domain.digest import Digest
 from fusiond.domain.ids import OutputName
 from fusiond.domain.paths import DEFAULT_MEDIA_TYPE, glob_may_match_below, parents_of, problem_with
+from fusiond.domain.records import dataclass
 from fusiond.ports.snapshots import FreezeRequest
 from fusiond.snapshots.copying import SourceError, chunks_digest, pass_over
 from fusiond.snapshots.disk import Disk

@@ -8,11 +8,11 @@ several chunks, and `.staging/` for what is not published yet.
 import os
 import re
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from fusiond.domain.digest import Digest
 from fusiond.domain.ids import AttemptId, AttemptNumber, NodeId, RunId, StageId, is_node_id
+from fusiond.domain.records import dataclass
 
 OUTPUTS = "outputs"
 CHUNKS = "chunks"

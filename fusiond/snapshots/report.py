@@ -5,13 +5,13 @@ are `codec.manifest` and `codec.summary`.
 """
 
 import os
-from dataclasses import dataclass
 
 from fusiond.codec import manifest, summary
 from fusiond.codec.manifest import read_manifest
 from fusiond.codec.summary import summary_problems
 from fusiond.domain.artifacts import ContractProblem, ProblemCode, RecordedBy
 from fusiond.domain.contract import MANIFEST, SUMMARY, Claim, FileKind, problem
+from fusiond.domain.records import dataclass
 from fusiond.snapshots.disk import Disk
 from fusiond.snapshots.walk import RefusedFileError, UntrustedTree
 

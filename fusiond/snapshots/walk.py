@@ -11,10 +11,11 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fusiond.domain.contract import FileKind
 from fusiond.domain.paths import MAX_DEPTH
+from fusiond.domain.records import dataclass
 from fusiond.snapshots.disk import DIRECTORY, READ_FILE
 
 _SPECIAL_MODE = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX

@@ -8,7 +8,6 @@ them is a change of the protocol's version.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, TypeVar
 
@@ -16,6 +15,7 @@ from fusiond.codec.packed import Plain, pack
 from fusiond.codec.records import structure, unstructure
 from fusiond.domain.errors import FusionError, InvalidError
 from fusiond.domain.ids import AttemptNumber, NodeId, RunId, WorkspaceId
+from fusiond.domain.records import dataclass
 from fusiond.domain.steps.record import Step
 from fusiond.wire import envelope
 from fusiond.wire.faults import error_of

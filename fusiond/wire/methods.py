@@ -6,9 +6,9 @@ push (`STREAMING`) are answered by the session itself, all others by handlers.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from fusiond.domain.records import dataclass
 from fusiond.wire.params import (
     ArtifactListParams,
     ArtifactPageParams,

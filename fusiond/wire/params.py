@@ -4,12 +4,12 @@ Owns shape and bounds. Whether a run, a node or a file exists is for handlers.
 """
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 
 from fusiond.domain.errors import InvalidError
 from fusiond.domain.flow import RunMode
 from fusiond.domain.ids import CROCKFORD, AttemptNumber, NodeId, RunId, TenantId
+from fusiond.domain.records import dataclass
 from fusiond.wire.limits import (
     INPUTS,
     LIST_ROWS,

@@ -3,12 +3,12 @@
 Clients read them tolerantly: a newer daemon may add fields.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from fusiond.domain.artifacts import FrozenArtifact
 from fusiond.domain.digest import Digest
 from fusiond.domain.ids import AttemptNumber, CommitId, NodeId, RunId
+from fusiond.domain.records import dataclass
 from fusiond.domain.views import RunDetail, RunSummary
 
 

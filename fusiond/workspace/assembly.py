@@ -3,8 +3,7 @@
 Owns which parts share a runner, a layout and a store. It decides nothing else.
 """
 
-from dataclasses import dataclass
-
+from fusiond.domain.records import dataclass
 from fusiond.ports.clock import Clock
 from fusiond.workspace.attempts import Attempts
 from fusiond.workspace.bases import Bases

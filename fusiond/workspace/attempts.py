@@ -12,11 +12,11 @@ import dataclasses
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from fusiond.domain.errors import FusionError, IsolationError, NotFoundError, StorageError
 from fusiond.domain.ids import AttemptId, CommitId, TreeId
+from fusiond.domain.records import dataclass
 from fusiond.ports.workspace import PreparedTree, Revision
 from fusiond.workspace.bases import INSIDE, Bases
 from fusiond.workspace.checkout.view import copy_index

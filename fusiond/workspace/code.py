@@ -7,11 +7,11 @@ becomes part of a revision name, no ref is ever read, links are not followed.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fusiond.domain.display import display_safe
 from fusiond.domain.errors import NotFoundError, RefusedError, TooLargeError
 from fusiond.domain.paths import DEFAULT_MEDIA_TYPE, media_type_by_suffix
+from fusiond.domain.records import dataclass
 from fusiond.ports.content import Page
 from fusiond.ports.workspace import CodeEntry, CodeEvidence, EntryKind, Revision
 from fusiond.workspace.plumbing.frozen import FrozenObjects, TreeEntry

@@ -15,11 +15,11 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from fusiond.domain.display import display_safe
 from fusiond.domain.errors import RefusedError, TryAgainError
 from fusiond.domain.ids import RunId
+from fusiond.domain.records import dataclass
 from fusiond.ports.clock import Clock
 from fusiond.ports.workspace import MergeConflict, Merged, Results, Revision
 from fusiond.workspace.checkout.obstacles import Plan, is_laid, refuse_obstacles

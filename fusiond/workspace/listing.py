@@ -13,9 +13,10 @@ import errno
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fusiond.domain.display import display_safe
+from fusiond.domain.records import dataclass
 from fusiond.workspace.plumbing.git import Git, Place
 
 CACHES = (

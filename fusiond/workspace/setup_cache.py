@@ -11,7 +11,6 @@ import errno
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from fusiond.domain.digest import Digest
@@ -19,6 +18,7 @@ from fusiond.domain.display import display_safe
 from fusiond.domain.errors import NotFoundError, RefusedError
 from fusiond.domain.ids import AttemptId
 from fusiond.domain.launch import Mount
+from fusiond.domain.records import dataclass
 from fusiond.ports.workspace import AttemptPlaces, SetupCache
 from fusiond.workspace.attempts import NEVER, Attempts
 from fusiond.workspace.checkout.view import listed

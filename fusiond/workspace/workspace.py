@@ -10,11 +10,11 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from fusiond.domain.display import display_safe
 from fusiond.domain.errors import FusionError
 from fusiond.domain.ids import AttemptId, CommitId, RunId, TreeId
+from fusiond.domain.records import dataclass
 from fusiond.ports.workspace import (
     CommittedTree,
     MergeConflict,

@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 
 from fusiond.codec.canonical import canonical
-from fusiond.domain.digest import digest_bytes, ref_of
+from fusiond.domain.digest import content_of, digest_bytes
 from fusiond.domain.ids import AttemptNumber, NodeId, RunId, make_run_id
 from fusiond.domain.steps.record import Head, NewStep
 from fusiond.domain.steps.turn import (
@@ -89,14 +89,14 @@ async def _appended(place: str, callers: int, latencies: list[float]) -> float:
         nonlocal count
         while time.perf_counter() < end:
             began = time.perf_counter()
-            body = CONTENT + f"{number}.{count}".encode()
+            content = content_of(CONTENT + f"{number}.{count}".encode())
             step = NewStep(
                 node=NODE,
                 attempt=AttemptNumber(1),
-                payload=TurnStarted(turn=head.seq + 1, feedback=ref_of(body)),
+                payload=TurnStarted(turn=head.seq + 1, feedback=content.ref),
                 at_us=head.seq,
             )
-            batch = AppendBatch(run=run, expected=head, steps=(step,), content=(body,))
+            batch = AppendBatch(run=run, expected=head, steps=(step,), content=(content,))
             head = (await ledger.append(batch)).head
             latencies.append(time.perf_counter() - began)
             count += 1
@@ -284,8 +284,9 @@ async def _sequence(path: Path) -> float:
     )
     began, count = time.perf_counter(), 1_000
     for turn in range(1, count + 1):
-        await chain.append(_turn(turn)[:2])
-        await chain.append(_turn(turn)[2:])
+        steps = _turn(turn)
+        await chain.append(steps[:2])
+        await chain.append(steps[2:])
     elapsed = time.perf_counter() - began
     await ledger.close()
     return 2 * count / elapsed

@@ -6,7 +6,6 @@ a number (`quality.md`).
 """
 
 import os
-import resource
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ NEEDED_BURSTS = 3
 MOST_TRIES = 12
 """How often a burst that was disturbed is tried again before it is given up."""
 
+INIT = 1
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -89,34 +89,63 @@ def in_turn(
 
 
 def _watched(burst: Callable[[], float], own: Callable[[], Sequence[int]]) -> tuple[float, float]:
-    before, started = _busy(own()), time.perf_counter()
+    """Return what a burst measured, and how many cores others used meanwhile."""
+    before, stolen, started = _others(own()), _stolen(), time.perf_counter()
     value = burst()
     elapsed = time.perf_counter() - started
-    after = _busy(own())
-    foreign = (after[0] - before[0]) - (after[1] - before[1])
-    return value, foreign / max(elapsed, 1e-6)
+    used = 0
+    for pid, other in _others(own()).items():
+        if pid in before:
+            used += other.ticks - before[pid].ticks
+        elif other.parent != INIT:
+            used += other.ticks
+    return value, (used + _stolen() - stolen) / _TICK / max(elapsed, 1e-6)
 
 
-def _busy(pids: Sequence[int]) -> tuple[float, float]:
-    """Return CPU seconds of the whole machine, and of this process, its children and `pids`."""
+def _stolen() -> int:
+    """Return the ticks that the host gave to other machines."""
     with open("/proc/stat", encoding="ascii") as stream:
-        numbers = [int(word) for word in stream.readline().split()[1:9]]
-    whole = (sum(numbers) - numbers[3] - numbers[4]) / _TICK
-    mine = 0.0
-    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
-        usage = resource.getrusage(who)
-        mine += usage.ru_utime + usage.ru_stime
-    return whole, mine + sum(cpu_seconds(pid) for pid in pids)
+        return int(stream.readline().split()[8])
 
 
-def cpu_seconds(pid: int) -> float:
-    """Return what a process and its reaped children have used; 0 when it is gone."""
+@dataclass(frozen=True, slots=True)
+class _Process:
+    parent: int
+    ticks: int
+
+
+def _others(own: Sequence[int]) -> dict[int, _Process]:
+    """Return every process but this one, `own` and those below them.
+
+    Its ticks hold those of children it waited for. The whole machine's ticks less our own
+    would not do: what dies inside a sandbox or as a daemon is waited for by process 1,
+    which inherits it. So children of process 1 count only if they are older than the burst.
+    """
+    found: dict[int, _Process] = {}
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and (words := _stat(int(name))):
+            pid = int(name)
+            ticks = words[11:13] if pid == INIT else words[11:15]
+            found[pid] = _Process(parent=int(words[1]), ticks=sum(map(int, ticks)))
+    ours = {os.getpid(), *own}
+    return {pid: each for pid, each in found.items() if not _below(pid, ours, found)}
+
+
+def _below(pid: int, ours: set[int], found: Mapping[int, _Process]) -> bool:
+    while pid not in ours:
+        if pid not in found:
+            return False
+        pid = found[pid].parent
+    return True
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of a process after its name; none when it is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stream:
-            words = stream.read().rpartition(")")[2].split()
+            return stream.read().rpartition(")")[2].split()
     except OSError:
-        return 0.0
-    return sum(int(word) for word in words[11:15]) / _TICK
+        return []
 
 
 def at_least(name: str, unit: str, share: float, found: Mapping[str, Clean]) -> Figure:

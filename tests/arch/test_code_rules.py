@@ -44,6 +44,11 @@ def test_domain_and_wire_records_are_frozen() -> None:
     assert findings(code_rules.open_records, "fusiond.domain", "fusiond.wire") == []
 
 
+def test_records_are_made_quickly() -> None:
+    packages = [module for module in modules(*PACKAGES) if not under(module.name, LAUNCHER)]
+    assert [found for module in packages for found in code_rules.slow_records(module)] == []
+
+
 def test_modules_and_functions_are_small() -> None:
     assert findings(code_rules.oversized, *ALL_CODE) == []
 

@@ -10,6 +10,7 @@ from tests.arch.source_tree import Module, parse
 Rule = Callable[[Module], Iterator[object]]
 
 LONG_BODY = "\n".join(["    x = 1"] * 51)
+RECORD = "@dataclass(frozen=True, slots=True)\nclass A: ..."
 FULL_BODY = "\n".join(["    x = 1"] * 49)
 NINE_METHODS = "\n".join(f"    def m{n}(self): ..." for n in range(9))
 EIGHT_METHODS = "\n".join(f"    def m{n}(self): ..." for n in range(8))
@@ -31,6 +32,7 @@ def foreign(module: Module) -> Iterator[str]:
         (code_rules.open_records, "@dataclass\nclass A: ..."),
         (code_rules.open_records, "@dataclasses.dataclass(frozen=True)\nclass A: ..."),
         (code_rules.open_records, "@dataclass(frozen=True, slots=False)\nclass A: ..."),
+        (code_rules.slow_records, f"from dataclasses import dataclass\n{RECORD}"),
         (code_rules.oversized, "x = 1\n" * 601),
         (code_rules.oversized, f"def f():\n{LONG_BODY}"),
         (code_rules.oversized, f"class A:\n  async def f(self):\n{LONG_BODY}"),
@@ -71,6 +73,8 @@ def test_rule_finds(rule: Rule, bad: str) -> None:
         (code_rules.clock_reads, "t = now\nnow()"),
         (code_rules.concrete_paths, "from pathlib import PurePosixPath"),
         (code_rules.open_records, "@dataclass(frozen=True, slots=True)\nclass A: ..."),
+        (code_rules.slow_records, f"from fusiond.domain.records import dataclass\n{RECORD}"),
+        (code_rules.slow_records, "from dataclasses import dataclass\n@dataclass(slots=True)\nclass A: ..."),
         (code_rules.oversized, f"def f():\n{FULL_BODY}"),
         (code_rules.oversized, f'def f():\n    """Doc.\n\n\n    """\n{FULL_BODY}'),
         (code_rules.vague_names, "class Managed: ..."),

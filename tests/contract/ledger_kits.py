@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from fusiond.domain.digest import content_of
 from fusiond.domain.ids import NodeId, RunId, WorkerId
 from fusiond.domain.leases import Fence
 from fusiond.domain.steps.record import Head, NewStep
@@ -78,7 +79,14 @@ def batch(
     claim: LeaseClaim | None = None,
 ) -> AppendBatch:
     """Return an append."""
-    return AppendBatch(run=run, expected=expected, steps=steps, content=content, fence=fence, claim=claim)
+    return AppendBatch(
+        run=run,
+        expected=expected,
+        steps=steps,
+        content=tuple(map(content_of, content)),
+        fence=fence,
+        claim=claim,
+    )
 
 
 def run_number(number: int) -> RunId:

@@ -62,8 +62,8 @@ async def refused(kit: LedgerKit, wanted: type[FusionError], append: AppendBatch
         await kit.ledger.append(append)
     assert await kit.ledger.feed(after_position=0, limit=1_000) == before
     assert [await kit.queue.lease(run, BUILD) for run in (A, B)] == leases
-    new = [data for data in append.content if len(data) <= KIB64]
-    assert [await kit.small.small(append.run, ref_of(data)) for data in new] == [None] * len(new)
+    new = [each for each in append.content if len(each.data) <= KIB64]
+    assert [await kit.small.small(append.run, each.ref) for each in new] == [None] * len(new)
     return caught.value
 
 

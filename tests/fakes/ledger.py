@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from fusiond.codec.steps import seal
-from fusiond.domain.digest import ContentRef, Digest, digest_bytes
+from fusiond.domain.digest import ContentRef, Digest
 from fusiond.domain.errors import (
     ConflictError,
     ErasedError,
@@ -118,8 +118,8 @@ class MemoryLedger:
         database = self._database
         if lease is not None:
             database.leases[batch.run, lease.node] = lease
-        for data in batch.content:
-            database.content.setdefault((batch.run, digest_bytes(data)), data)
+        for each in batch.content:
+            database.content.setdefault((batch.run, each.digest), each.data)
         for step in steps:
             self._store(step)
         return Appended(steps=tuple(steps), head=head, position=len(database.steps), lease=lease)
@@ -262,7 +262,7 @@ def check_batch(batch: AppendBatch) -> None:
     proof = batch.fence or batch.claim
     if proof is not None and all(step.node != proof.node for step in batch.steps):
         raise InvalidError(f"a lease of stage {proof.node} with steps of other stages")
-    if any(len(data) > SMALL_BYTES for data in batch.content):
+    if any(len(each.data) > SMALL_BYTES for each in batch.content):
         raise TooLargeError("content over 64 KiB in an append")
     if not all(-MAX_INTEGER <= number <= MAX_INTEGER for number in _numbers(batch)):
         raise InvalidError("a number of the step is beyond 64 bits")

@@ -6,7 +6,7 @@ the bytes: size, text, templates of prompts, well-formed schemas.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from fusiond.codec.canonical import JsonValue, parse_json
@@ -18,6 +18,7 @@ from fusiond.codec.flowfile.sections.flow import FlowDraft
 from fusiond.domain.digest import ContentRef, ref_of
 from fusiond.domain.errors import InvalidError, NotFoundError, RefusedError, TooLargeError
 from fusiond.domain.flow import AcpWork, AgentWork, Flow, Node, OutputSpec, PinnedFile, Work
+from fusiond.domain.records import dataclass
 
 MAX_SCHEMA_DEPTH = 64
 

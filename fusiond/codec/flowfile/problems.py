@@ -5,9 +5,10 @@ as lines, `report` collects them.
 """
 
 import re
-from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+
+from fusiond.domain.records import dataclass
 
 KeyPath = tuple[str | int, ...]
 """Keys and list positions from the top of the file down to one value."""

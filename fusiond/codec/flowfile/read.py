@@ -1,7 +1,6 @@
 """Reading a flow file: bytes in, a flow or every problem out. Never raises, performs no IO."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from fusiond.codec.flowfile.defaults import fill_in
 from fusiond.codec.flowfile.pin import NamedFile, named_files
@@ -16,6 +15,7 @@ from fusiond.codec.flowfile.rules.names import check_names
 from fusiond.codec.flowfile.rules.prompts import check_prompts
 from fusiond.codec.flowfile.sections.flow import FLOW, FlowDraft
 from fusiond.domain.flow import Flow
+from fusiond.domain.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

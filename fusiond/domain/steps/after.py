@@ -1,9 +1,9 @@
 """Payloads of the steps that may follow the end of a run."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from fusiond.domain.digest import Digest
+from fusiond.domain.records import dataclass
 from fusiond.domain.steps.kinds import Compared, Observed, StepKind
 
 

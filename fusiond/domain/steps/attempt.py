@@ -1,6 +1,6 @@
 """Payloads of the steps of a stage and its attempts."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import ClassVar
 
@@ -8,6 +8,7 @@ from fusiond.domain.artifacts import FrozenArtifact, RecordedBy
 from fusiond.domain.digest import Digest
 from fusiond.domain.ids import AttemptNumber, CommitId, NodeId, OutputName, TreeId
 from fusiond.domain.launch import Isolation
+from fusiond.domain.records import dataclass
 from fusiond.domain.steps.kinds import Compared, Observed, StepKind
 from fusiond.domain.steps.turn import OutputRef
 

@@ -1,6 +1,6 @@
 """Payloads of the steps that judge an attempt."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import ClassVar
 
@@ -8,6 +8,7 @@ from fusiond.domain.artifacts import ProblemCode
 from fusiond.domain.digest import ContentRef, Digest
 from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.ids import CommitId, GateName, TreeId
+from fusiond.domain.records import dataclass
 from fusiond.domain.steps.kinds import Compared, Observed, StepKind
 from fusiond.domain.steps.turn import OutputRef
 from fusiond.domain.verification import Arbitration, VerificationResult

@@ -4,9 +4,10 @@ The value is the persisted tag (`engine.md`, Step kinds). Also owns the two
 marks that every payload field carries: compared by replay, or only observed.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, TypeVar
+
+from fusiond.domain.records import dataclass
 
 
 class StepKind(StrEnum):

@@ -1,10 +1,11 @@
 """Payloads of the steps in which people take part."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import ClassVar
 
 from fusiond.domain.digest import ContentRef, Digest
+from fusiond.domain.records import dataclass
 from fusiond.domain.steps.kinds import Compared, Observed, StepKind
 
 

@@ -4,11 +4,10 @@ A `NewStep` is what somebody wants to append; a `Step` has its place in the
 chain. Sealing (canonical bytes and hash) is `codec.steps`.
 """
 
-from dataclasses import dataclass
-
 from fusiond.domain.digest import ZERO, Digest
 from fusiond.domain.ids import AttemptNumber, NodeId, RunId
 from fusiond.domain.labels import NONE, Labels
+from fusiond.domain.records import dataclass
 from fusiond.domain.steps.after import Archived, Compensated, ContentErased, KnowledgeRecorded
 from fusiond.domain.steps.attempt import (
     AttemptFailed,

@@ -1,12 +1,13 @@
 """Payloads of the steps of a whole run."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import ClassVar
 
 from fusiond.domain.digest import ContentRef, Digest
 from fusiond.domain.flow import CodeAccess, FlowState, Limits, NodeKind, RunMode
 from fusiond.domain.ids import CommitId, GateName, NodeId, RunId, TenantId, TreeId
+from fusiond.domain.records import dataclass
 from fusiond.domain.replay_policy import Determinism, EntropyBudget, ReplayContract
 from fusiond.domain.steps.kinds import Compared, Observed, StepKind
 

@@ -3,13 +3,14 @@
 A `run:` node's command is a call too: local, undone with its worktree.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import ClassVar
 
 from fusiond.domain.digest import ContentRef, Digest
 from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.labels import Labels
+from fusiond.domain.records import dataclass
 from fusiond.domain.replay_policy import EntropySource, Magnitude
 from fusiond.domain.steps.kinds import Compared, Observed, StepKind
 

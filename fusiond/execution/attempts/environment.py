@@ -5,11 +5,11 @@ Nothing is inherited but what is listed here and what the flow's `env:` names
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from fusiond.domain.flow import CodeAccess, Node
 from fusiond.domain.ids import AttemptId
 from fusiond.domain.launch import Mount
+from fusiond.domain.records import dataclass
 from fusiond.ports.workspace import AttemptPlaces
 
 TREE = "/attempt"

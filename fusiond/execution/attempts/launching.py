@@ -1,7 +1,6 @@
 """From a node's command, gate or setup to a launch and its recorded output."""
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 
 from fusiond.domain.errors import StorageError
@@ -9,6 +8,7 @@ from fusiond.domain.flow import Node
 from fusiond.domain.gates import ProcessOutcome, judge
 from fusiond.domain.ids import AttemptId
 from fusiond.domain.launch import STORAGE_DETAIL, LaunchEnd, LaunchResult, LaunchSpec
+from fusiond.domain.records import dataclass
 from fusiond.domain.steps.turn import OutputRef
 from fusiond.execution.attempts.environment import Surroundings, mounts_of, surroundings
 from fusiond.execution.context import LaidTree, RunContext

@@ -5,7 +5,7 @@ and an agent can never change it (`flow.md`, the `setup:` key).
 """
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import field
 from weakref import WeakValueDictionary
 
 from fusiond.domain.digest import Digest, digest_bytes, digest_fields
@@ -14,6 +14,7 @@ from fusiond.domain.flow import SetupSpec
 from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.ids import AttemptId, AttemptNumber
 from fusiond.domain.launch import Isolation
+from fusiond.domain.records import dataclass
 from fusiond.domain.steps.turn import OutputRef
 from fusiond.execution.attempts.launching import Launched, Order, launch, passed_variables
 from fusiond.execution.context import LaidTree, StageContext

@@ -5,12 +5,13 @@ files cannot be named: the lists are made from the ledger alone.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from fusiond.domain.artifacts import FrozenArtifact
 from fusiond.domain.errors import InvalidError, NotFoundError
 from fusiond.domain.ids import AttemptId, AttemptNumber, NodeId, RunId, StageId, TenantId
+from fusiond.domain.records import dataclass
 from fusiond.domain.state import AttemptState, RunState
 from fusiond.domain.steps.attempt import AttemptFailed
 from fusiond.domain.steps.judgement import UnitGateFinished, UnitGateStarted

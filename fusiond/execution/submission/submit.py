@@ -7,7 +7,7 @@ anything is recorded.
 """
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fusiond.codec.canonical import parse_json
 from fusiond.codec.flowfile.pin import FileRole, NamedFile, Pinning, pin
@@ -15,12 +15,13 @@ from fusiond.codec.flowfile.plan_hash import plan_bytes, plan_hash
 from fusiond.codec.flowfile.problems import FlowProblem
 from fusiond.codec.flowfile.read import FlowReading, read_flow
 from fusiond.codec.flowfile.render import problem_lines
-from fusiond.domain.digest import ContentRef, Digest, digest_fields, ref_of
+from fusiond.domain.digest import ContentRef, Digest, content_of, digest_fields, ref_of
 from fusiond.domain.errors import ConflictError, FusionError, InvalidError, UnsupportedError
 from fusiond.domain.flow import Flow, FlowInput, InputType, NodeKind, ResolvedFlow, RunMode
 from fusiond.domain.idempotency import act_key
 from fusiond.domain.ids import RUN_ID_RANDOM_BITS, RunId, TenantId, make_run_id
 from fusiond.domain.plan import plan_stages, resolve
+from fusiond.domain.records import dataclass
 from fusiond.domain.steps.record import NewStep
 from fusiond.domain.steps.refs import refs_of
 from fusiond.domain.steps.run import RunStarted
@@ -250,7 +251,7 @@ async def _start(
         idempotency_key=_key(asked),
     )
     chain = RunChain(services.ledger, services.on_append, run)
-    small = [body for body in bodies.values() if len(body) <= SMALL_BYTES]
+    small = [content_of(body) for body in bodies.values() if len(body) <= SMALL_BYTES]
     try:
         await chain.append([step], content=small)
     except ConflictError:

@@ -8,7 +8,6 @@ import asyncio
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -18,6 +17,7 @@ from fusiond.domain.flow import Toolchain
 from fusiond.domain.gates import ProcessOutcome, judge
 from fusiond.domain.ids import RunId
 from fusiond.domain.launch import LaunchSpec
+from fusiond.domain.records import dataclass
 from fusiond.execution.services import Services
 
 PROBE_TIMEOUT_US = 30_000_000

@@ -6,11 +6,11 @@ committed, and with filters that only the user's own git may run. It changes not
 
 import os
 import stat
-from dataclasses import dataclass
 
 from fusiond.domain.display import display_safe
 from fusiond.domain.errors import RefusedError
 from fusiond.domain.ids import CommitId, RunId
+from fusiond.domain.records import dataclass
 from fusiond.ports.workspace import Revision
 from fusiond.workspace.checkout.source import Source
 from fusiond.workspace.checkout.view import filter_attributes, listed, uncommitted

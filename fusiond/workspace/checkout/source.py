@@ -6,11 +6,12 @@ runs no git inside the user's repository; `view` says how that is read.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from fusiond.domain.display import display_safe
 from fusiond.domain.errors import RefusedError, UnsupportedError
+from fusiond.domain.records import dataclass
 from fusiond.workspace.disk.layout import Layout
 from fusiond.workspace.plumbing.git import NOWHERE, Git
 

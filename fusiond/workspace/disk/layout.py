@@ -9,12 +9,12 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from fusiond.domain.display import display_safe
 from fusiond.domain.errors import FusionError, RefusedError, StorageError
 from fusiond.domain.ids import AttemptId, CommitId
+from fusiond.domain.records import dataclass
 from fusiond.ports.workspace import AttemptPlaces
 from fusiond.workspace.disk.removal import opened, remove_tree
 

@@ -9,11 +9,11 @@ import os
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import IO, Generic, TypeVar
 
 from fusiond.domain.digest import Digest
 from fusiond.domain.errors import CorruptError
+from fusiond.domain.records import dataclass
 from fusiond.ports.workspace import EntryKind
 from fusiond.workspace.plumbing.objects import ObjectReader
 

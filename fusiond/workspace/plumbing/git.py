@@ -12,10 +12,11 @@ import os
 import re
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fusiond.domain.display import display_safe
 from fusiond.domain.errors import FusionError, StorageError, UnsupportedError
+from fusiond.domain.records import dataclass
 
 OLDEST = (2, 38)
 """The first git with `merge-tree --write-tree` (`engine.md`, Decided details: merges)."""

@@ -8,10 +8,11 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fusiond.domain.errors import CorruptError, NotFoundError, TooLargeError
 from fusiond.domain.ids import is_object_id
+from fusiond.domain.records import dataclass
 from fusiond.workspace.plumbing.git import Git, GitError, Place, end
 
 MAX_WHOLE_BYTES = 64 * 1024 * 1024

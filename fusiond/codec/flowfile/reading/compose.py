@@ -6,7 +6,7 @@ composing, so that a small file cannot become a large flow.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NoReturn
 
 from ruamel.yaml import YAML
@@ -36,6 +36,7 @@ from fusiond.codec.flowfile.reading.tree import (
     quoted,
     type_of,
 )
+from fusiond.domain.records import dataclass
 
 MAX_DEPTH = 24
 """Levels of lists and maps; a flow needs nine."""

@@ -4,12 +4,12 @@ Owns positions: every key path that was read is remembered, so that rules
 which look at the whole flow can still point at a line.
 """
 
-from dataclasses import dataclass
 from itertools import count, takewhile
 
 from fusiond.codec.flowfile.problems import FlowProblem, FlowProblemCode, KeyPath, path_text
 from fusiond.codec.flowfile.reading.source import Source
 from fusiond.codec.flowfile.reading.tree import Mapping, Scalar, YamlNode, described
+from fusiond.domain.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

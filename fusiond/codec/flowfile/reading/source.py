@@ -5,9 +5,9 @@ Knows lines and columns the way editors count them; knows nothing of YAML.
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 
 from fusiond.codec.flowfile.problems import FlowProblem, FlowProblemCode
+from fusiond.domain.records import dataclass
 
 MAX_FILE_BYTES = 1 << 20
 """Largest flow file, and largest text file that a flow names."""

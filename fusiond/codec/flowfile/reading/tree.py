@@ -5,10 +5,10 @@ else: `yes` is text, `2026-11` is text, `0o17` is a number.
 """
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 
 from fusiond.codec.flowfile.problems import shortened
+from fusiond.domain.records import dataclass
 
 
 class ScalarType(StrEnum):

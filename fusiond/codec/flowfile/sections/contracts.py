@@ -4,8 +4,6 @@ A value that another value decides where the file leaves it out is None in the
 drafts here; `defaults` fills it in.
 """
 
-from dataclasses import dataclass
-
 from fusiond.codec.flowfile.problems import FlowProblemCode
 from fusiond.codec.flowfile.reading.report import Report, Spot
 from fusiond.codec.flowfile.shape.containers import Closed, Hint, ListOf, MapOf
@@ -13,6 +11,7 @@ from fusiond.codec.flowfile.shape.shape import Default, Either, Entries, Field, 
 from fusiond.codec.flowfile.shape.texts import PROSE, RULE_NAME, Flag, Word
 from fusiond.codec.flowfile.shape.units import COST, DURATION, PPM, SCORE, US_PER_SECOND, Count
 from fusiond.domain.flow import NodeLimits
+from fusiond.domain.records import dataclass
 from fusiond.domain.replay_policy import (
     Acceptability,
     EntropyIntent,

@@ -1,7 +1,5 @@
 """The whole flow file: its top-level keys and the draft that they make."""
 
-from dataclasses import dataclass
-
 from fusiond.codec.flowfile.reading.report import Report
 from fusiond.codec.flowfile.sections.contracts import (
     ENTROPY,
@@ -27,6 +25,7 @@ from fusiond.domain.flow import (
     ProtectedGateSpec,
     Toolchain,
 )
+from fusiond.domain.records import dataclass
 from fusiond.domain.replay_policy import Determinism
 from fusiond.domain.verification import VerificationPolicy
 

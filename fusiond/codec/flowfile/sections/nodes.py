@@ -4,8 +4,6 @@ What depends on other nodes or on the flow's limits is judged in `rules` and
 filled in by `defaults`; a draft holds None for what the file leaves out.
 """
 
-from dataclasses import dataclass
-
 from fusiond.codec.canonical import JsonValue
 from fusiond.codec.flowfile.problems import FlowProblemCode
 from fusiond.codec.flowfile.reading.report import Report, Spot
@@ -45,6 +43,7 @@ from fusiond.domain.flow import (
     SetupSpec,
     Work,
 )
+from fusiond.domain.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

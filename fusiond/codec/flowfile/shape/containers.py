@@ -1,7 +1,7 @@
 """Shapes of lists, maps by name, and closed maps: where unknown, missing and repeated keys are found."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 
 from fusiond.codec.canonical import JsonValue
@@ -9,6 +9,7 @@ from fusiond.codec.flowfile.problems import FlowProblemCode, near_miss
 from fusiond.codec.flowfile.reading.report import Report, Spot
 from fusiond.codec.flowfile.reading.tree import Mapping, Scalar, Sequence, quoted
 from fusiond.codec.flowfile.shape.shape import Entries, Field, JsonSchema, Shape
+from fusiond.domain.records import dataclass
 
 T = TypeVar("T")
 

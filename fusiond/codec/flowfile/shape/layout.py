@@ -4,11 +4,11 @@ Knows nothing of flows; `explain` makes the tree.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from fusiond.codec.flowfile.problems import KeyPath, path_text
 from fusiond.codec.flowfile.shape.scalar_text import block, scalar
 from fusiond.codec.flowfile.shape.units import COST, DURATION
+from fusiond.domain.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ plan must not depend on it.
 
 import re
 import shlex
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from fusiond.codec.canonical import JsonValue
@@ -18,6 +17,7 @@ from fusiond.codec.flowfile.shape.containers import ListOf
 from fusiond.codec.flowfile.shape.scalar_text import double_quoted
 from fusiond.codec.flowfile.shape.shape import JsonSchema
 from fusiond.codec.flowfile.shape.texts import ARGUMENT
+from fusiond.domain.records import dataclass
 
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\Z")
 _SHELL_SYNTAX = re.compile(r"[|&;<>()$`*?~{}!#\n\[\]]")

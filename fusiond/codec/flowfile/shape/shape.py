@@ -6,13 +6,13 @@ in `containers`, scalars in `texts` and `units`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, cast, overload
 
 from fusiond.codec.canonical import JsonValue
 from fusiond.codec.flowfile.problems import FlowProblemCode
 from fusiond.codec.flowfile.reading.report import Report, Spot
 from fusiond.codec.flowfile.reading.tree import Mapping, Sequence
+from fusiond.domain.records import dataclass
 
 T = TypeVar("T")
 D = TypeVar("D")

@@ -6,7 +6,6 @@ judged in `rules`.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
@@ -19,6 +18,7 @@ from fusiond.codec.flowfile.reading.tree import Scalar, ScalarType, quoted
 from fusiond.codec.flowfile.shape.shape import JsonSchema
 from fusiond.domain.ids import is_name, is_node_id, is_tenant
 from fusiond.domain.paths import problem_with, problem_with_glob
+from fusiond.domain.records import dataclass
 
 MAX_WORD_CHARS = 1024
 """Longest text that is no prose and no command."""

@@ -5,12 +5,12 @@ parts per million); no float is ever made.
 """
 
 import re
-from dataclasses import dataclass
 
 from fusiond.codec.flowfile.problems import FlowProblemCode
 from fusiond.codec.flowfile.reading.report import Report, Spot
 from fusiond.codec.flowfile.reading.tree import Scalar, ScalarType
 from fusiond.codec.flowfile.shape.shape import JsonSchema
+from fusiond.domain.records import dataclass
 
 US_PER_SECOND = 1_000_000
 MAX_COUNT = 10**15
