@@ -254,13 +254,11 @@ def _labels(text: str) -> Labels:
         raise _newer(f"a step with labels {text[:80]!r}", "labels that this Fusion knows") from None
 
 
-def comparison_digest(step: Step) -> Digest:
-    """Return the digest over what replay compares of a step: its kind, version and `compared` fields.
+def comparison_digest(payload: Payload) -> Digest:
+    """Return the digest over what replay compares of a payload: its kind, version and `compared` fields.
 
     Stage, times and position are not in it; who compares adds the stage (`evidence.md`, Replay).
     """
-    values = unstructure(step.payload)
-    compared = {name: values[name] for name in marks(step.kind).compared}
-    return digest_fields(
-        COMPARED_TAG, (step.kind.encode(), b"%d" % step.payload.v, canonical_record(compared))
-    )
+    values = unstructure(payload)
+    compared = {name: values[name] for name in marks(payload.kind).compared}
+    return digest_fields(COMPARED_TAG, (payload.kind.encode(), b"%d" % payload.v, canonical_record(compared)))

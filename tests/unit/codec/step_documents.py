@@ -49,7 +49,7 @@ def document(kind: StepKind) -> str:
         "kind": kind.value,
         "payload": json.loads(payload),
         "hash": step.hash,
-        "comparison": comparison_digest(step),
+        "comparison": comparison_digest(step.payload),
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
