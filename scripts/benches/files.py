@@ -21,7 +21,7 @@ from fusiond.sandbox.host import this_host
 from fusiond.sandbox.launcher import SandboxLauncher
 from fusiond.sandbox.probe import open_launcher
 from fusiond.snapshots.store import FileSnapshots
-from scripts.benches.measuring import Figure, at_least, at_most, in_turn
+from scripts.benches.measuring import Figure, at_least, at_most, in_turn, pace
 
 GIGABYTE = 1 << 30
 SMALL_FILES = 10_000
@@ -41,7 +41,7 @@ def capture() -> list[Figure]:
                     "floor": partial(_piped, place, command),
                     "candidate": partial(_capture_burst, launcher, place, command),
                 },
-                bursts=3,
+                bursts=5,
             )
             figures.append(at_least(f"capture of 1 GiB from {name}", "MB/s", share, found))
     return figures
@@ -97,6 +97,7 @@ def spawn() -> list[Figure]:
             {
                 "floor": _spawned,
                 "candidate": lambda: asyncio.run(_launched(launcher, place)),
+                "pace": pace,
             }
         )
     return [at_most("launch of `true` behind walls", "ms", 1.3, found, extra=40)]
@@ -137,7 +138,7 @@ def _freeze_large() -> Figure:
                 "floor": lambda: _single_pass(outputs / "large.bin", Path(place, "copy")),
                 "candidate": lambda: GIGABYTE / _frozen(place, outputs, spec) / 1e6,
             },
-            bursts=3,
+            bursts=5,
         )
     return at_least("freeze of one 1 GiB file", "MB/s", 0.8, found)
 
@@ -168,7 +169,7 @@ def _freeze_small() -> Figure:
                 "floor": lambda: _copied(outputs, Path(place, f"copy-{time.monotonic_ns()}")),
                 "candidate": lambda: _frozen(place, outputs, spec),
             },
-            bursts=3,
+            bursts=5,
         )
     return at_most(f"freeze of {SMALL_FILES:,} small files", "s", 1.3, found)
 

@@ -7,6 +7,8 @@ a number (`quality.md`).
 
 import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,9 @@ FOREIGN_CORES = 0.3
 NEEDED_BURSTS = 3
 MOST_TRIES = 12
 """How often a burst that was disturbed is tried again before it is given up."""
+
+PACE_MS = 50.0
+"""`pace()` on the machine on which goals in milliseconds were set."""
 
 INIT = 1
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -154,24 +159,46 @@ def at_least(name: str, unit: str, share: float, found: Mapping[str, Clean]) -> 
 
 
 def at_most(name: str, unit: str, factor: float, found: Mapping[str, Clean], extra: float = 0.0) -> Figure:
-    """Judge a duration: the candidate takes at most `factor` times the floor plus `extra`."""
-    goal = f"<= {factor:g} x floor" + (f" + {extra:g} {unit}" if extra else "")
-    return _judged(name, unit, found, goal, lambda value, floor: value <= factor * floor + extra)
+    """Judge a duration: the candidate takes at most `factor` times the floor plus `extra`, at this pace."""
+    slower = _slower(found)
+    goal = f"<= {factor:g} x floor" + (f" + {extra:g} {unit}{_times(slower)}" if extra else "")
+    return _judged(name, unit, found, goal, lambda value, floor: value <= factor * floor + extra * slower)
 
 
-def bounded(name: str, unit: str, most: float, found: Clean) -> Figure:
-    """Judge a figure whose goal is absolute."""
-    value = found.median
+def bounded(name: str, unit: str, most: float, found: Mapping[str, Clean]) -> Figure:
+    """Judge a figure whose goal is absolute, at this pace."""
+    value, slower = found["candidate"].median, _slower(found)
     return Figure(
         name=name,
         unit=unit,
         value=value,
         floor=None,
-        goal=f"<= {most:g} {unit}",
-        met=None if value is None else value <= most,
-        repetitions=len(found.values),
-        spread=found.spread,
+        goal=f"<= {most:g} {unit}{_times(slower)}",
+        met=None if value is None else value <= most * slower,
+        repetitions=len(found["candidate"].values),
+        spread=found["candidate"].spread,
     )
+
+
+def pace() -> float:
+    """Return how long a fresh interpreter takes to load asyncio, in milliseconds: the unit of processor time.
+
+    Goals in milliseconds were set on a machine where this took `PACE_MS`. One that shares its
+    processor is slower by hours, and says so here instead of failing every goal.
+    """
+    timed = "import time; a = time.perf_counter(); import asyncio; print(time.perf_counter() - a)"
+    done = subprocess.run([sys.executable, "-P", "-c", timed], capture_output=True, text=True, check=True)
+    return float(done.stdout) * 1e3
+
+
+def _slower(found: Mapping[str, Clean]) -> float:
+    """Return how many times slower than the goals' machine this one was; never less than 1."""
+    median = found["pace"].median if "pace" in found else None
+    return 1.0 if median is None else max(1.0, median / PACE_MS)
+
+
+def _times(slower: float) -> str:
+    return "" if slower == 1.0 else f" x {slower:.2f}"
 
 
 def _judged(
