@@ -20,6 +20,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "merge": ("acts", "Bring a run's result into your repository."),
     "artifact": ("artifact", "List, print or save frozen artifacts."),
     "code": ("code", "List, print or compare frozen code."),
+    "replay": ("replay", "Compare runs: was it the same, or the same enough?"),
     "flow": ("flow", "Check, explain or draw a flow file."),
     "daemon": ("daemon", "Start, stop or look at the daemon."),
     "completion": ("completion", "Print a shell completion script."),

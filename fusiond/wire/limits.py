@@ -14,6 +14,9 @@ PAGE_BYTES = 256 * 1024
 LIST_ROWS = 1_000
 """The most runs that one `run.list` returns."""
 
+STEP_ROWS = 1_000
+"""The most steps that one `run.steps` returns; fewer when they would not fit into a frame."""
+
 PATH_BYTES = 4_096
 SEARCH_PATH_CHARS = 16_384
 TEXT_CHARS = 4_096

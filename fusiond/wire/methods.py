@@ -24,6 +24,7 @@ from fusiond.wire.params import (
     RunListParams,
     RunParams,
     RunResumeParams,
+    RunStepsParams,
     RunSubmitParams,
     SubscribeParams,
     UnsubscribeParams,
@@ -40,6 +41,7 @@ from fusiond.wire.results import (
     RunList,
     RunRef,
     RunShown,
+    RunSteps,
     RunWhy,
     Subscribed,
 )
@@ -74,6 +76,7 @@ DAEMON_STOP = Method(name="daemon.stop", params=DaemonStopParams, result=Nothing
 RUN_SUBMIT = Method(name="run.submit", params=RunSubmitParams, result=RunRef, mutation=True, keyed=True)
 RUN_LIST = Method(name="run.list", params=RunListParams, result=RunList)
 RUN_SHOW = Method(name="run.show", params=RunParams, result=RunShown)
+RUN_STEPS = Method(name="run.steps", params=RunStepsParams, result=RunSteps)
 RUN_WHY = Method(name="run.why", params=RunParams, result=RunWhy)
 RUN_CANCEL = Method(name="run.cancel", params=RunCancelParams, result=RunRef, mutation=True, keyed=True)
 RUN_RESUME = Method(name="run.resume", params=RunResumeParams, result=RunRef, mutation=True, keyed=True)
@@ -100,6 +103,7 @@ _ALL: tuple[Method[object, object], ...] = (
     RUN_SUBMIT,
     RUN_LIST,
     RUN_SHOW,
+    RUN_STEPS,
     RUN_WHY,
     RUN_CANCEL,
     RUN_RESUME,

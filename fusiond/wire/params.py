@@ -17,6 +17,7 @@ from fusiond.wire.limits import (
     PAGE_BYTES,
     PATH_BYTES,
     SEARCH_PATH_CHARS,
+    STEP_ROWS,
     TEXT_CHARS,
 )
 
@@ -101,6 +102,21 @@ class RunParams:
 
     def __post_init__(self) -> None:
         _check_run(self.run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStepsParams:
+    """Read the steps of a run after a position in its own ledger, in order."""
+
+    run: str
+    tenant: TenantId | None = None
+    after_seq: int = 0
+    limit: int = STEP_ROWS
+
+    def __post_init__(self) -> None:
+        _check_run(self.run)
+        _check_range("after_seq", self.after_seq, 0, _MOST)
+        _check_range("limit", self.limit, 1, STEP_ROWS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from fusiond.domain.artifacts import FrozenArtifact
 from fusiond.domain.digest import Digest
 from fusiond.domain.ids import AttemptNumber, CommitId, NodeId, RunId
 from fusiond.domain.records import dataclass
+from fusiond.domain.steps.record import Step
 from fusiond.domain.views import RunDetail, RunSummary
 
 
@@ -68,6 +69,14 @@ class RunShown:
     epoch: str
     position: int
     hints: tuple[tuple[NodeId, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSteps:
+    """Steps of a run, checked against its chain; none when there are no more by now."""
+
+    run: RunId
+    steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

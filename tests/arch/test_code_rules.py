@@ -17,6 +17,7 @@ CALCULATING = (
     "replay.compare",
     "replay.check",
     "replay.report",
+    "replay.lines",
     "fusion_tui.view",
 )
 LAUNCHER = "fusiond.sandbox.inside"

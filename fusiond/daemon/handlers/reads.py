@@ -1,11 +1,13 @@
 """Handlers of what is read of a run: logs, artifacts, code."""
 
+from fusiond.codec.steps import encode_payload
 from fusiond.daemon.registry import Context, Handlers
-from fusiond.domain.errors import InvalidError
+from fusiond.domain.errors import InvalidError, TooLargeError
 from fusiond.domain.ids import RunId, TenantId
 from fusiond.execution.reading.inspection import Inspection
 from fusiond.execution.runs import Runs
 from fusiond.ports.content import Page
+from fusiond.wire.limits import FRAME_BYTES
 from fusiond.wire.methods import (
     ARTIFACT_LIST,
     ARTIFACT_PAGE,
@@ -14,6 +16,7 @@ from fusiond.wire.methods import (
     CODE_PAGE,
     LOG_LIST,
     LOG_PAGE,
+    RUN_STEPS,
 )
 from fusiond.wire.params import (
     ArtifactListParams,
@@ -24,6 +27,7 @@ from fusiond.wire.params import (
     CodePageParams,
     LogListParams,
     LogPageParams,
+    RunStepsParams,
 )
 from fusiond.wire.results import (
     ArtifactEntry,
@@ -34,7 +38,11 @@ from fusiond.wire.results import (
     CodeList,
     LogEntry,
     LogList,
+    RunSteps,
 )
+
+_STEP_BYTES = 8 * 1024
+"""What a step takes in a frame beside its payload, at most: ids, hashes and a few hundred references."""
 
 
 class ReadHandlers:
@@ -46,6 +54,7 @@ class ReadHandlers:
 
     def bind(self, handlers: Handlers) -> None:
         """Take the methods of these nouns."""
+        handlers.on(RUN_STEPS, self.run_steps)
         handlers.on(LOG_LIST, self.log_list)
         handlers.on(LOG_PAGE, self.log_page)
         handlers.on(ARTIFACT_LIST, self.artifact_list)
@@ -53,6 +62,20 @@ class ReadHandlers:
         handlers.on(CODE_LIST, self.code_list)
         handlers.on(CODE_PAGE, self.code_page)
         handlers.on(CODE_DIFF, self.code_diff)
+
+    async def run_steps(self, params: RunStepsParams, context: Context) -> RunSteps:
+        """Read a run's steps, as many as fit into one frame."""
+        tenant, run = await self._found(params.run, params.tenant, context)
+        steps = await self._inspection.steps(tenant, run, params.after_seq, params.limit)
+        fitting, size = 0, 0
+        for step in steps:
+            size += _STEP_BYTES + len(encode_payload(step.payload))
+            if size > FRAME_BYTES - _STEP_BYTES:
+                break
+            fitting += 1
+        if steps and not fitting:
+            raise TooLargeError(f"step {steps[0].seq} of run {run} fits into no frame")
+        return RunSteps(run=run, steps=tuple(steps[:fitting]))
 
     async def log_list(self, params: LogListParams, context: Context) -> LogList:
         """List what output is kept."""

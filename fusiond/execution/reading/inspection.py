@@ -223,6 +223,11 @@ class Inspection:
             raise InvalidError(f"{node} was frozen without a revision")
         return Revision(commit=latest.commit, tree=latest.tree)
 
+    async def steps(self, tenant: TenantId, run: RunId, after: int, limit: int) -> Sequence[Step]:
+        """Read steps in order, each checked against the run's chain."""
+        await self._runs.state(tenant, run)
+        return await self._services.ledger.read(run, after_seq=after, limit=limit)
+
     async def _steps(self, tenant: TenantId, run: RunId, after: int) -> AsyncIterator[Step]:
         await self._runs.state(tenant, run)
         while True:

@@ -96,6 +96,7 @@ PARAMS: Mapping[str, object] = {
     ),
     "run.list": params.RunListParams(open_only=True, limit=20),
     "run.show": params.RunParams(run="@last"),
+    "run.steps": params.RunStepsParams(run=RUN, after_seq=40, limit=100),
     "run.why": params.RunParams(run="01hzy"),
     "run.cancel": params.RunCancelParams(run=RUN, reason="not needed any more"),
     "run.resume": params.RunResumeParams(run=RUN, added_tokens=100_000),
@@ -132,6 +133,7 @@ RESULTS: Mapping[str, object] = {
     "run.submit": results.RunRef(run=RUN),
     "run.list": results.RunList(runs=(SUMMARY,), epoch=EPOCH, position=41),
     "run.show": results.RunShown(detail=DETAIL, epoch=EPOCH, position=41),
+    "run.steps": results.RunSteps(run=RUN, steps=(STEP,)),
     "run.why": results.RunWhy(
         run=RUN,
         headline="build: failed",
