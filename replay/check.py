@@ -1,6 +1,7 @@
 """One comparison from end to end: two finalized traces and the terms become a report."""
 
-from fusiond.domain.acceptability import Difference, judge, tightened_acceptability, tightened_mode
+from fusiond.domain.acceptability import judge, tightened_acceptability, tightened_mode
+from fusiond.domain.errors import CorruptError
 from fusiond.domain.replay_policy import Acceptability, ReplayMode
 from fusiond.domain.trace import ExecutionTrace
 from replay.compare import Alike, differences, explained, same_bytes
@@ -27,19 +28,26 @@ def compare_traces(
 
     Raises:
         RefusedError: `mode` or `acceptability` is looser than what the flow declared.
+        CorruptError: nothing differs, and yet the roots do.
     """
     contract = expected.head.replay
     judged = tightened_mode(contract.mode, mode)
     permitted = tightened_acceptability(contract.acceptability, acceptability)
     # Strict forgives nothing, so it looks at everything.
     signature = Acceptability.EXACT_MATCH if judged is ReplayMode.STRICT else permitted
-    found: tuple[Difference, ...] = ()
-    if expected.root != observed.root:
-        every = (
-            *head_differences(expected.head, observed.head),
-            *differences(expected, observed, signature, alike),
+    every = (
+        *head_differences(expected.head, observed.head),
+        *differences(expected, observed, signature, alike),
+    )
+    found = explained(every, expected, observed, signature)
+    exactly = signature is Acceptability.EXACT_MATCH and alike is same_bytes
+    if exactly and not found and expected.root != observed.root:
+        # The roots were made of everything that is compared: never green on what nobody can name.
+        raise CorruptError(
+            f"the traces of {expected.head.run} and {observed.head.run} differ in something that no comparison shows",
+            expected="equal roots, or a difference",
+            cure="report this as a bug of fusion",
         )
-        found = explained(every, expected, observed, signature)
     reasons = tuple(dict.fromkeys((*expected.non_certifiable, *observed.non_certifiable)))
     return Report(
         expected=expected.head.run,

@@ -14,7 +14,16 @@ from fusiond.domain.evolve import replace
 from fusiond.domain.graph import Graph, ancestors
 from fusiond.domain.ids import NodeId
 from fusiond.domain.replay_policy import Acceptability, Envelope
-from fusiond.domain.trace import ExecutionTrace, TracedArtifact, TraceEvent
+from fusiond.domain.steps.kinds import StepKind
+from fusiond.domain.trace import (
+    ExecutionTrace,
+    StageEnd,
+    TracedArtifact,
+    TracedGate,
+    TracedReceipt,
+    TracedVerification,
+    TraceEvent,
+)
 
 T = TypeVar("T")
 Alike = Callable[[TracedArtifact, TracedArtifact], bool]
@@ -44,11 +53,13 @@ def differences(
         acceptability: decides which signature events have; in strict mode `exact_match`.
         alike: judges artifacts whose flow says how they are compared.
     """
+    in_the_end = acceptability is Acceptability.STATISTICALLY_BOUNDED
     yield from _stages(expected, observed)
-    yield from _gates(expected, observed)
-    yield from _arbitrations(expected, observed)
-    yield from _packets(expected, observed)
+    yield from _gates(expected, observed, last_round=in_the_end)
+    yield from _arbitrations(expected, observed, last_attempt=in_the_end)
+    yield from _protected(expected, observed)
     yield from _interventions(expected, observed)
+    yield from _lasting(expected, observed)
     yield from _revisions(expected, observed)
     yield from _artifacts(expected, observed, alike)
     yield from _events(expected, observed, acceptability)
@@ -74,77 +85,100 @@ def _stages(expected: ExecutionTrace, observed: ExecutionTrace) -> Iterator[Diff
     pairs = _paired(expected.groups.stages, observed.groups.stages, lambda each: each.node)
     for one, other in pairs:
         some = one or other
-        if some is None or (one and other and one.outcome is other.outcome):
+        here, there = _stage_text(one), _stage_text(other)
+        if some is None or here == there:
             continue
         both = one is not None and other is not None
         yield Difference(
             kind=DifferenceKind.STAGE_FAILED if both else DifferenceKind.STAGE_END_MISSING,
             found=_one_sided(one, other),
             node=some.node,
-            expected="" if one is None else one.outcome,
-            observed="" if other is None else other.outcome,
+            expected=here,
+            observed=there,
         )
-    if expected.outcome is not observed.outcome:
+    here = _with_paths(expected.outcome, expected.conflict_paths)
+    there = _with_paths(observed.outcome, observed.conflict_paths)
+    if here != there:
         yield Difference(
             kind=DifferenceKind.STAGE_FAILED,
             found=DifferenceClass.DIVERGED,
             name="run",
-            expected=expected.outcome,
-            observed=observed.outcome,
+            expected=here,
+            observed=there,
         )
 
 
-def _gates(expected: ExecutionTrace, observed: ExecutionTrace) -> Iterator[Difference]:
-    pairs = _paired(
-        expected.groups.gates,
-        observed.groups.gates,
-        lambda each: (each.node, each.attempt, each.round, each.gate),
-    )
-    for one, other in pairs:
+def _stage_text(stage: StageEnd | None) -> str:
+    if stage is None:
+        return ""
+    why = stage.block or stage.dependency
+    return _with_paths(f"{stage.outcome} ({why})" if why else stage.outcome, stage.conflict_paths)
+
+
+def _with_paths(outcome: str, paths: Sequence[str]) -> str:
+    return f"{outcome}: {', '.join(paths)}" if paths else outcome
+
+
+def _gates(expected: ExecutionTrace, observed: ExecutionTrace, *, last_round: bool) -> Iterator[Difference]:
+    def place(gate: TracedGate) -> Hashable:
+        return (gate.node, gate.gate) if last_round else (gate.node, gate.attempt, gate.round, gate.gate)
+
+    for one, other in _paired(expected.groups.gates, observed.groups.gates, place):
         some = one or other
-        if some is not None and one != other:
-            yield Difference(
-                kind=DifferenceKind.GATE_VERDICT,
-                found=_one_sided(one, other),
-                node=some.node,
-                attempt=some.attempt,
-                name=f"{some.gate} in round {some.round}",
-                expected="" if one is None else _gate_text(one.outcome, one.exit_code, one.signal),
-                observed="" if other is None else _gate_text(other.outcome, other.exit_code, other.signal),
-            )
+        if some is None or (one and other and one.outcome is other.outcome):
+            continue
+        yield Difference(
+            kind=DifferenceKind.GATE_VERDICT,
+            found=_one_sided(one, other),
+            node=some.node,
+            attempt=some.attempt,
+            name=some.gate if last_round else f"{some.gate} in round {some.round}",
+            expected=_gate_text(one),
+            observed=_gate_text(other),
+        )
 
 
-def _gate_text(outcome: str, exit_code: int | None, signal: int | None) -> str:
-    if signal is not None:
-        return f"{outcome} (signal {signal})"
-    return outcome if exit_code in (None, 0) else f"{outcome} (exit code {exit_code})"
+def _gate_text(gate: TracedGate | None) -> str:
+    if gate is None:
+        return ""
+    if gate.signal is not None:
+        return f"{gate.outcome} (signal {gate.signal})"
+    return gate.outcome if gate.exit_code in (None, 0) else f"{gate.outcome} (exit code {gate.exit_code})"
 
 
-def _arbitrations(expected: ExecutionTrace, observed: ExecutionTrace) -> Iterator[Difference]:
-    # Of several attempts the last one was decided over for the stage.
-    one = {each.node: each for each in expected.groups.verifications}
-    other = {each.node: each for each in observed.groups.verifications}
-    for node in dict.fromkeys((*one, *other)):
-        here, there = _decided(one.get(node)), _decided(other.get(node))
-        if here != there:
+def _arbitrations(
+    expected: ExecutionTrace, observed: ExecutionTrace, *, last_attempt: bool
+) -> Iterator[Difference]:
+    def place(verified: TracedVerification) -> Hashable:
+        # Of several attempts the last one was decided over for the stage.
+        return verified.node if last_attempt else (verified.node, verified.attempt)
+
+    for one, other in _paired(expected.groups.verifications, observed.groups.verifications, place):
+        some = one or other
+        here, there = _decided(one, last=last_attempt), _decided(other, last=last_attempt)
+        if some is not None and here != there:
             yield Difference(
                 kind=DifferenceKind.ARBITRATION,
                 found=_one_sided(here or None, there or None),
-                node=node,
+                node=some.node,
+                attempt=some.attempt,
                 expected=here,
                 observed=there,
             )
 
 
-def _decided(verification: object) -> str:
-    arbitration = getattr(verification, "arbitration", None)
-    if arbitration is None:
+def _decided(verified: TracedVerification | None, *, last: bool) -> str:
+    if verified is None:
         return ""
-    engines = zip(arbitration.engines, arbitration.statuses, strict=True)
-    return f"{arbitration.decision} ({', '.join(f'{engine} {status}' for engine, status in engines)})"
+    if last:
+        return "".join(each.decision for each in verified.arbitrations[-1:])
+    seen = [f"{each.engine} {each.status}" for each in verified.results]
+    broken = [rule for each in verified.results for rule in each.rules_violated]
+    decisions = ", ".join(each.decision for each in verified.arbitrations)
+    return f"{decisions} ({', '.join(seen)}{'; violated: ' if broken else ''}{', '.join(broken)})"
 
 
-def _packets(expected: ExecutionTrace, observed: ExecutionTrace) -> Iterator[Difference]:
+def _protected(expected: ExecutionTrace, observed: ExecutionTrace) -> Iterator[Difference]:
     pairs = _paired(
         expected.groups.receipts, observed.groups.receipts, lambda each: (each.node, each.attempt, each.gate)
     )
@@ -153,10 +187,9 @@ def _packets(expected: ExecutionTrace, observed: ExecutionTrace) -> Iterator[Dif
         if some is None:
             continue
         packets = ("" if one is None else one.packet, "" if other is None else other.packet)
-        verdicts = ("" if one is None else one.verdict, "" if other is None else other.verdict)
         for kind, (here, there) in (
             (DifferenceKind.GATE_PACKET, packets),
-            (DifferenceKind.GATE_VERDICT, verdicts),
+            (DifferenceKind.PROTECTED_VERDICT, (_receipt_text(one), _receipt_text(other))),
         ):
             if here != there:
                 yield Difference(
@@ -170,35 +203,64 @@ def _packets(expected: ExecutionTrace, observed: ExecutionTrace) -> Iterator[Dif
                 )
 
 
+def _receipt_text(receipt: TracedReceipt | None) -> str:
+    if receipt is None:
+        return ""
+    return f"{receipt.verdict} at level {receipt.level}{': ' if receipt.reason else ''}{receipt.reason}"
+
+
 def _interventions(expected: ExecutionTrace, observed: ExecutionTrace) -> Iterator[Difference]:
     one, other = expected.groups.interventions, observed.groups.interventions
     if one != other:
         yield Difference(
             kind=DifferenceKind.HUMAN_INTERVENTION,
             found=_one_sided(one or None, other or None),
-            expected=", ".join(each.what for each in one),
-            observed=", ".join(each.what for each in other),
+            expected="; ".join(each.what for each in one),
+            observed="; ".join(each.what for each in other),
         )
+
+
+def _lasting(expected: ExecutionTrace, observed: ExecutionTrace) -> Iterator[Difference]:
+    here, there = Counter(expected.groups.lasting), Counter(observed.groups.lasting)
+    for effect in dict.fromkeys((*here, *there)):
+        if here[effect] != there[effect]:
+            yield Difference(
+                kind=DifferenceKind.LASTING_EFFECT,
+                found=_one_sided(here[effect] or None, there[effect] or None),
+                node=effect.node,
+                attempt=effect.attempt,
+                name=f"{effect.kind}: {effect.what}",
+                expected=f"{here[effect]} times",
+                observed=f"{there[effect]} times",
+            )
 
 
 def _revisions(expected: ExecutionTrace, observed: ExecutionTrace) -> Iterator[Difference]:
     pairs = _paired(
         expected.groups.revisions,
         observed.groups.revisions,
-        lambda each: (each.node, each.attempt, each.round),
+        lambda each: (each.node, each.attempt, each.when),
     )
     for one, other in pairs:
         # A round that only one of them had is a difference of events.
-        if one is not None and other is not None and one.tree != other.tree:
-            yield Difference(
-                kind=DifferenceKind.CODE_REVISION,
-                found=DifferenceClass.DIVERGED,
-                node=one.node,
-                attempt=one.attempt,
-                name=f"code before round {one.round}",
-                expected=one.tree,
-                observed=other.tree,
-            )
+        if one is None or other is None:
+            continue
+        # Outputs that were frozen are compared one by one, as each of them says.
+        outputs = ("", "") if one.frozen and other.frozen else (one.outputs, other.outputs)
+        for kind, what, here, there in (
+            (DifferenceKind.CODE_REVISION, "code", one.tree, other.tree),
+            (DifferenceKind.ARTIFACT_CONTENT, "outputs", *outputs),
+        ):
+            if here != there:
+                yield Difference(
+                    kind=kind,
+                    found=DifferenceClass.DIVERGED,
+                    node=one.node,
+                    attempt=one.attempt,
+                    name=f"{what} {one.when}",
+                    expected=here,
+                    observed=there,
+                )
     if expected.result_tree != observed.result_tree:
         yield Difference(
             kind=DifferenceKind.CODE_REVISION,
@@ -234,13 +296,12 @@ def _artifacts(expected: ExecutionTrace, observed: ExecutionTrace, alike: Alike)
 def _events(
     expected: ExecutionTrace, observed: ExecutionTrace, acceptability: Acceptability
 ) -> Iterator[Difference]:
-    if acceptability is Acceptability.STATISTICALLY_BOUNDED:
+    statistical = acceptability is Acceptability.STATISTICALLY_BOUNDED
+    if statistical:
         yield from _event_sets(expected.events, observed.events)
-        return
-    exactly = acceptability is Acceptability.EXACT_MATCH
     one, other = _by_place(expected.events), _by_place(observed.events)
     for place in dict.fromkeys((*one, *other)):
-        yield from _sequences(place, one.get(place, ()), other.get(place, ()), exactly=exactly)
+        yield from _sequences(place, one.get(place, ()), other.get(place, ()), statistical=statistical)
 
 
 def _by_place(events: Iterable[TraceEvent]) -> dict[Place, tuple[TraceEvent, ...]]:
@@ -249,11 +310,13 @@ def _by_place(events: Iterable[TraceEvent]) -> dict[Place, tuple[TraceEvent, ...
 
 
 def _sequences(
-    place: Place, one: Sequence[TraceEvent], other: Sequence[TraceEvent], *, exactly: bool
+    place: Place, one: Sequence[TraceEvent], other: Sequence[TraceEvent], *, statistical: bool
 ) -> Iterator[Difference]:
     node, attempt = place
     kinds, others = [each.kind for each in one], [each.kind for each in other]
     if kinds != others:
+        if statistical:
+            return
         index = _first_difference(kinds, others)
         same = Counter(kinds) == Counter(others)
         yield Difference(
@@ -266,16 +329,18 @@ def _sequences(
             observed=others[index] if index < len(others) else "",
         )
         return
-    for here, there in zip(one, other, strict=True) if exactly else ():
+    for here, there in zip(one, other, strict=True):
+        # Which calls an agent proposes may vary in numbers; what was decided over the same one may not.
+        decided = here.kind is StepKind.TOOL_GATE_DECIDED and here.verdict != there.verdict
         if here.exact != there.exact:
             yield Difference(
-                kind=DifferenceKind.EVENT_PAYLOAD,
+                kind=DifferenceKind.TOOL_DECISION if decided else DifferenceKind.EVENT_PAYLOAD,
                 found=DifferenceClass.DIVERGED,
                 node=node,
                 attempt=attempt,
                 name=f"event {here.index} ({here.kind})",
-                expected=here.verdict or here.exact,
-                observed=there.verdict or there.exact,
+                expected=here.verdict if decided else here.exact,
+                observed=there.verdict if decided else there.exact,
             )
 
 
@@ -349,8 +414,13 @@ def explained(
             return order[difference.node]
         return len(order) if difference.kind in _OF_THE_RUN else -1
 
+    causes = {node: _cause(node, moved, graph) for node in moved}
+
     def classed(difference: Difference) -> Difference:
-        cause = _cause(difference, moved, graph)
+        if difference.node is not None:
+            cause = causes[difference.node]
+        else:
+            cause = next(iter(moved), None) if difference.kind in _OF_THE_RUN else None
         if cause is not None:
             return replace(difference, found=DifferenceClass.DOWNSTREAM, cause=cause)
         if difference.found is DifferenceClass.DIVERGED and difference.kind in PERMITTED[acceptability]:
@@ -365,13 +435,9 @@ def _graph(expected: ExecutionTrace, observed: ExecutionTrace) -> Graph:
     return {node: tuple(each for each in before if each in needs) for node, before in needs.items()}
 
 
-def _cause(difference: Difference, moved: Sequence[NodeId], graph: Graph) -> NodeId | None:
-    """Return the first node upstream that differs too; of a whole run, the first of all."""
-    if difference.node is None:
-        return next(iter(moved), None) if difference.kind in _OF_THE_RUN else None
-    if difference.node not in graph:
-        return None
-    upstream = ancestors(graph, difference.node) - {difference.node}
+def _cause(node: NodeId, moved: Sequence[NodeId], graph: Graph) -> NodeId | None:
+    """Return the first node upstream that differs too."""
+    upstream = ancestors(graph, node) - {node}
     return next((each for each in moved if each in upstream), None)
 
 

@@ -14,14 +14,14 @@ NOT_COMPARED = frozenset({"run", "parent", "children", "base_commit", "flow"})
 
 SCALARS: Mapping[DifferenceKind, tuple[str, ...]] = {
     DifferenceKind.TENANT: ("tenant",),
-    DifferenceKind.PLAN: ("plan_hash", "mode", "entropy"),
+    DifferenceKind.PLAN: ("plan_hash", "mode", "entropy", "stages"),
     DifferenceKind.FLOW_STATE: ("flow_state",),
     DifferenceKind.DETERMINISM: ("determinism",),
     DifferenceKind.LIMITS: ("limits",),
     DifferenceKind.POLICY: ("policy_hash",),
     DifferenceKind.VERIFICATION_POLICY: ("verification_policy_hash",),
     DifferenceKind.BASE_REVISION: ("base_tree",),
-    DifferenceKind.ENVIRONMENT: ("resolver",),
+    DifferenceKind.ENVIRONMENT: ("resolver", "missing_toolchains"),
 }
 """Fields that are compared whole."""
 

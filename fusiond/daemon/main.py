@@ -79,7 +79,9 @@ def _assemble() -> Assemble:
             assemble = await asyncio.to_thread(_load)
             return await assemble(place, walled=walled)
         finally:
+            # Its own clean-up comes to its end before the loop does: a probe is a process.
             walled.cancel()
+            await asyncio.wait([walled])
 
     return assembled
 

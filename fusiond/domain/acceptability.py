@@ -38,8 +38,11 @@ class DifferenceKind(StrEnum):
     ARBITRATION = "arbitration"
     CLAIM_OVERLAP = "claim_overlap"
     CONTRADICTIONS = "contradictions"
-
     GATE_VERDICT = "gate_verdict"
+    PROTECTED_VERDICT = "protected_verdict"
+    TOOL_DECISION = "tool_decision"
+    LASTING_EFFECT = "lasting_effect"
+
     EVENT_PAYLOAD = "event_payload"
     EVENT_ORDER = "event_order"
     EVENT_SET = "event_set"
@@ -64,7 +67,6 @@ _SETS = frozenset(
         DifferenceKind.EVIDENCE_SET,
         DifferenceKind.EVENT_ORDER,
         DifferenceKind.EVENT_SET,
-        DifferenceKind.GATE_VERDICT,
     }
 )
 

@@ -1,9 +1,9 @@
 """What of a step is compared, and under which number of attempt.
 
-Owns the three exclusions of replay (`fusiond/design/0002`): what a restart records, attempts
-that an interruption ended, and values inside a payload that are ids of one run or that a
-record group of its own compares. Which payload fields are compared at all is said by
-their types (`steps.kinds`).
+Owns the exclusions of replay (`fusiond/design/0002`): what a restart records, attempts that a
+restart ended, and values inside a payload that are ids of one run, that count what a restart
+repeats, or that a record group of its own compares. Which payload fields are compared at all
+is said by their types (`steps.kinds`). What is repeated within an attempt: `domain.settling`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,8 +13,8 @@ from fusiond.domain.evolve import replace
 from fusiond.domain.ids import AttemptNumber, NodeId, TreeId
 from fusiond.domain.records import dataclass
 from fusiond.domain.steps.attempt import (
+    UNCOUNTED,
     AttemptFailed,
-    AttemptFailure,
     AttemptFrozen,
     AttemptStarted,
     RevisionRecorded,
@@ -35,6 +35,16 @@ from fusiond.domain.steps.people import (
 )
 from fusiond.domain.steps.record import Payload, Step
 from fusiond.domain.steps.run import ResumeCause, RunFinished, RunResumed, RunStarted
+from fusiond.domain.steps.turn import (
+    BudgetReconciled,
+    BudgetReserved,
+    EffectUnknown,
+    Planned,
+    ToolCalled,
+    ToolGateDecided,
+    ToolReturned,
+    TurnStarted,
+)
 
 _NO_TREE = TreeId("0" * 40)
 
@@ -69,7 +79,7 @@ def number_attempts(steps: Iterable[Step]) -> Attempts:
         match step.payload:
             case AttemptStarted():
                 started.append(place)
-            case AttemptFailed(reason=AttemptFailure.INTERRUPTED):
+            case AttemptFailed(reason=reason) if reason in UNCOUNTED:
                 interrupted.add(place)
             case _:
                 pass
@@ -101,7 +111,8 @@ def comparable(step: Step, attempts: Attempts) -> Payload:
 
     Trees and digests of outputs are compared as revisions, artifacts as artifacts; ids of
     artifacts carry the run's id, and follow from what is compared already; numbers of
-    requests depend on how parallel stages interleave.
+    requests and reservations depend on how parallel stages interleave, those of turns and calls
+    on restarts, and the order of events says what they would.
     """
     match step.payload:
         case AttemptStarted() as payload:
@@ -125,6 +136,12 @@ def comparable(step: Step, attempts: Attempts) -> Payload:
             return replace(decided, arbitration=replace(decided.arbitration, targets=()))
         case RunFinished() as finished:
             return replace(finished, result_tree=None)
+        case TurnStarted() | Planned() as turned:
+            return replace(turned, turn=0)
+        case ToolGateDecided() | ToolCalled() | ToolReturned() | EffectUnknown() as called:
+            return replace(called, call=0)
+        case BudgetReserved() | BudgetReconciled() as reserved:
+            return replace(reserved, reservation=0)
         case ApprovalRequested() | ApprovalDecided() | ApprovalExpired() | ApprovalWithdrawn() as said:
             return replace(said, request=0)
         case unchanged:
@@ -140,5 +157,7 @@ def verdict_of(payload: Payload) -> str:
             return payload.verdict.value
         case ArbitrationDecided():
             return payload.arbitration.decision.value
+        case ToolGateDecided():
+            return payload.verdict.value
         case _:
             return ""

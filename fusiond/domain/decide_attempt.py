@@ -15,7 +15,7 @@ from fusiond.domain.effects import (
 from fusiond.domain.gates import ProcessOutcome
 from fusiond.domain.ids import AttemptNumber
 from fusiond.domain.state import AttemptState, Ended, StageState
-from fusiond.domain.steps.attempt import AttemptFailure, BlockReason, StageOutcome
+from fusiond.domain.steps.attempt import UNCOUNTED, AttemptFailure, BlockReason, StageOutcome
 from fusiond.domain.steps.judgement import RerunCause
 from fusiond.domain.steps.run import StagePlan
 from fusiond.domain.steps.turn import Locality
@@ -48,8 +48,6 @@ _BLOCKS = {
     AttemptFailure.INPUT_CORRUPT: BlockReason.INPUT_CORRUPT,
 }
 """Failures that a further attempt cannot mend: the stage is blocked at once."""
-
-_UNCOUNTED = frozenset({AttemptFailure.INTERRUPTED, AttemptFailure.WORKSPACE_LOST})
 
 
 def next_for_attempt(plan: StagePlan, attempt: AttemptState, repair_reruns: int) -> StageEffect | None:
@@ -103,7 +101,7 @@ def next_after_failure(stage: StageState) -> StageEffect:
     if failure is AttemptFailure.CANCELLED:
         return _finish(stage, StageOutcome.CANCELLED)
     failures = [attempt.failure for attempt in stage.attempts]
-    counted = sum(1 for each in failures if each not in _UNCOUNTED)
+    counted = sum(1 for each in failures if each not in UNCOUNTED)
     if len(failures) - counted >= MAX_INTERRUPTIONS:
         return _finish(stage, StageOutcome.BLOCKED, BlockReason.INTERRUPTED)
     if counted >= plan.attempts:

@@ -13,7 +13,8 @@ from fusiond.domain.digest import Digest
 from fusiond.domain.errors import IllegalStepError, RefusedError
 from fusiond.domain.evolve import replace
 from fusiond.domain.graph import topological_order
-from fusiond.domain.ids import NodeId, RunId
+from fusiond.domain.ids import CommitId, NodeId, RunId
+from fusiond.domain.settling import repeated
 from fusiond.domain.steps.record import Payload, Step
 from fusiond.domain.steps.run import RunFinished, RunStarted
 from fusiond.domain.trace import ExecutionTrace, RecordGroups, TraceEvent, TraceHead
@@ -109,15 +110,18 @@ def finalize(steps: Sequence[Step], digester: Digester) -> ExecutionTrace:
     if not isinstance(started, RunStarted) or not isinstance(finished, RunFinished):
         raise IllegalStepError("a run without its beginning or its end", expected="a finished run")
     nodes = topological_order({each.node: each.needs for each in started.stages})
-    attempts = number_attempts(steps)
+    again = repeated(steps)
+    settled = [step for step in steps if step.seq not in again]
+    attempts = number_attempts(settled)
     head = head_of(steps[0].run, started)
-    events = _events(steps, attempts, nodes, digester.payload)
-    groups = groups_of(steps, attempts, nodes, started)
+    events = _events(settled, attempts, nodes, digester.payload)
+    groups = groups_of(settled, attempts, nodes, started)
     chains = chain_ends(events)
     return ExecutionTrace(
         head=head,
         outcome=finished.outcome,
         result_tree=finished.result_tree,
+        conflict_paths=finished.conflict_paths,
         started_us=steps[0].at_us,
         ended_us=steps[-1].at_us,
         nodes=nodes,
@@ -126,7 +130,7 @@ def finalize(steps: Sequence[Step], digester: Digester) -> ExecutionTrace:
         groups=groups,
         claims=(),
         contradictions=0,
-        non_certifiable=non_certifiable(started, groups.entropy),
+        non_certifiable=non_certifiable(started, steps),
         root=root_of(chains, _compared(head, finished, groups, digester)),
     )
 
@@ -149,6 +153,8 @@ def head_of(run: RunId, started: RunStarted) -> TraceHead:
         policy_hash=started.policy_hash,
         verification_policy_hash=started.verification_policy_hash,
         resolver=started.resolver,
+        stages=started.stages,
+        missing_toolchains=started.missing_toolchains,
         environment=started.environment,
         datasets=started.datasets,
         inputs=started.inputs,
@@ -191,7 +197,7 @@ def _compared(
     head: TraceHead, finished: RunFinished, groups: RecordGroups, digester: Digester
 ) -> tuple[tuple[str, Digest], ...]:
     """Return one digest for every record group beside the events; ids of the run are in none."""
-    bound = replace(head, run=RunId(""), parent=None, children=())
+    bound = replace(head, run=RunId(""), parent=None, children=(), flow="", base_commit=CommitId(""))
     compared = without_ids(groups)
     return (
         ("head", digester.records((bound,))),

@@ -5,7 +5,8 @@ through the compiler; with three hundred records that was two thirds of a daemon
 start. Here `__init__` alone is compiled, when the first record is made, and the rest are
 functions over the fields.
 Which fields there are, their order, defaults and slots stays the standard library's
-matter, and so does every class that is not frozen, is ordered, or is made of another.
+matter, and so does every class that is not frozen, is ordered, is made of another, or asks
+for anything else than fields with and without defaults.
 """
 
 from typing import TYPE_CHECKING
@@ -19,16 +20,18 @@ else:
     from dataclasses import MISSING, FrozenInstanceError, fields
     from operator import attrgetter
 
+    _OWN = frozenset({"__init__", "__setattr__", "__delattr__", "__hash__", "__getstate__", "__setstate__"})
+
     def dataclass(cls=None, /, *, frozen=False, slots=False, kw_only=False, order=False):
         """Make a dataclass; arguments and errors are those of `dataclasses.dataclass`."""
         if cls is None:
             options = {"frozen": frozen, "slots": slots, "kw_only": kw_only, "order": order}
             return lambda decorated: dataclass(decorated, **options)
-        derived = any(dataclasses.is_dataclass(base) for base in cls.__mro__[1:])
-        if not frozen or not slots or order or derived:
+        if not frozen or not slots or order or _is_unusual(cls, kw_only):
             return dataclasses.dataclass(cls, frozen=frozen, slots=slots, kw_only=kw_only, order=order)
         made = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=True, kw_only=kw_only)
-        made.__dataclass_params__.frozen = True
+        for name in ("init", "repr", "eq", "frozen"):
+            setattr(made.__dataclass_params__, name, True)
         compared = _getter([each.name for each in fields(made) if each.compare])
         methods = {
             "__init__": _deferred_init(made),
@@ -44,6 +47,28 @@ else:
             if made.__dict__.get(name) is None:
                 setattr(made, name, method)
         return made
+
+    def _is_unusual(cls, kw_only):
+        """Say whether a class asks for what is not made here; its own fields are looked at."""
+        if any(dataclasses.is_dataclass(base) for base in cls.__mro__[1:]):
+            return True
+        if not _OWN.isdisjoint(vars(cls)):
+            return True
+        with_default = False
+        for name, kind in vars(cls).get("__annotations__", {}).items():
+            given = vars(cls).get(name, MISSING)
+            described = isinstance(given, dataclasses.Field)
+            if name.startswith("_") or name == "self" or isinstance(kind, dataclasses.InitVar):
+                return True
+            if described and (given.hash is not None or not given.init):
+                return True
+            has_default = given is not MISSING
+            if described:
+                has_default = given.default is not MISSING or given.default_factory is not MISSING
+            if with_default and not has_default and not kw_only:
+                return True  # It is refused, in the library's words.
+            with_default = with_default or has_default
+        return False
 
     def _getter(names):
         if len(names) > 1:
@@ -86,16 +111,17 @@ else:
 
     def _init(cls):
         """Return `__init__`: each value goes into its slot, past the `__setattr__` that refuses."""
-        given = {each.name: each for each in fields(cls) if each.init}
-        scope = {f"put_{each.name}": getattr(cls, each.name).__set__ for each in fields(cls)}
+        given = {each.name: each for each in fields(cls)}
+        # No field begins with an underscore (`_is_unusual`), so none can be taken for one of these.
+        scope = {f"_put_{each.name}": getattr(cls, each.name).__set__ for each in fields(cls)}
         for each in fields(cls):
             _add_default(each, scope)
         by_place = [_parameter(each, scope) for each in given.values() if not each.kw_only]
         by_name = [_parameter(each, scope) for each in given.values() if each.kw_only]
-        parameters = ", ".join(["self", *by_place, *(["*"] if by_name else []), *by_name])
-        lines = [f"  put_{each.name}(self, {_value(each, scope)})" for each in fields(cls)]
+        parameters = ", ".join(["_self", *by_place, *(["*"] if by_name else []), *by_name])
+        lines = [f"  _put_{each.name}(_self, {_value(each, scope)})" for each in fields(cls)]
         if hasattr(cls, "__post_init__"):
-            lines.append("  self.__post_init__()")
+            lines.append("  _self.__post_init__()")
         body = "\n".join(lines) or "  pass"
         # Names of fields are all that goes in. Annotations are looked up in the class's own module.
         text = f"def make({', '.join(scope)}):\n def __init__({parameters}):\n{body}\n return __init__"
@@ -108,21 +134,18 @@ else:
 
     def _add_default(field, scope):
         if field.default_factory is not MISSING:
-            scope[f"new_{field.name}"] = field.default_factory
+            scope[f"_new_{field.name}"] = field.default_factory
         if field.default is not MISSING or field.default_factory is not MISSING:
-            scope[f"default_{field.name}"] = field.default
-        elif not field.init:
-            raise TypeError(f"field {field.name} is neither given nor has it a default")
+            scope[f"_default_{field.name}"] = field.default
 
     def _parameter(field, scope):
-        default = f"default_{field.name}"
+        default = f"_default_{field.name}"
         return f"{field.name}={default}" if default in scope else field.name
 
     def _value(field, scope):
-        default, new = f"default_{field.name}", f"new_{field.name}"
-        given = field.name if field.init else default
+        default, new = f"_default_{field.name}", f"_new_{field.name}"
         # Without a value, what stands in its place is MISSING, the default of such a field.
-        return f"{new}() if {given} is {default} else {given}" if new in scope else given
+        return f"{new}() if {field.name} is {default} else {field.name}" if new in scope else field.name
 
 
 __all__ = ["dataclass"]

@@ -19,10 +19,10 @@ from fusiond.domain.replay_policy import (
     Magnitude,
     ReplayContract,
 )
-from fusiond.domain.steps.attempt import StageOutcome
+from fusiond.domain.steps.attempt import BlockReason, StageOutcome
 from fusiond.domain.steps.judgement import GateVerdict
 from fusiond.domain.steps.kinds import StepKind
-from fusiond.domain.steps.run import RunOutcome
+from fusiond.domain.steps.run import RunOutcome, StagePlan
 from fusiond.domain.steps.turn import CallOutcome, EffectClass, Locality
 from fusiond.domain.verification import Arbitration, VerificationResult
 
@@ -89,13 +89,20 @@ class TracedArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedRevision:
-    """Code and outputs as they were before one gate round."""
+    """Code and outputs as they were at one moment of an attempt.
+
+    Args:
+        when: `at the start`, `before round N` or `after round N`.
+        outputs: digest over what was in the outputs directory; zero at the start.
+        frozen: whether this is what was frozen, so that its outputs are traced as artifacts.
+    """
 
     node: NodeId
     attempt: int
-    round: int
+    when: str
     tree: TreeId
     outputs: Digest
+    frozen: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +134,7 @@ class TracedReceipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolInvocation:
-    """One tool call; `outcome` is None when nobody knows it."""
+    """One tool call, counted within its attempt; `outcome` is None when nobody knows it."""
 
     node: NodeId
     attempt: int
@@ -158,18 +165,41 @@ class TracedVerification:
     node: NodeId
     attempt: int
     results: tuple[VerificationResult, ...]
-    arbitration: Arbitration | None
+    arbitrations: tuple[Arbitration, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEnd:
-    """How one stage ended; `attempt` is the comparable number of the one that decided it, 0 for none."""
+    """How one stage ended.
+
+    Args:
+        needs: stages that had to end before it.
+        outcome: how, with what belongs to it: `block`, `dependency` or `conflict_paths`.
+        attempt: comparable number of the attempt that decided it, 0 for none.
+        interrupted: attempts that a restart ended; counted, not compared.
+    """
 
     node: NodeId
     needs: tuple[NodeId, ...]
     outcome: StageOutcome
+    block: BlockReason | None
+    dependency: NodeId | None
+    conflict_paths: tuple[str, ...]
     attempt: int
     interrupted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastingEffect:
+    """What an attempt did that its worktree's removal does not undo: a violation, an external write.
+
+    Those of attempts that a restart ended are here too, under attempt 0.
+    """
+
+    node: NodeId
+    attempt: int
+    kind: StepKind
+    what: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +237,8 @@ class TraceHead:
     policy_hash: Digest
     verification_policy_hash: Digest
     resolver: str
+    stages: tuple[StagePlan, ...]
+    missing_toolchains: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
     datasets: tuple[tuple[str, Digest], ...]
     inputs: tuple[tuple[str, Digest], ...]
@@ -228,6 +260,7 @@ class RecordGroups:
     entropy: tuple[EntropyUse, ...]
     verifications: tuple[TracedVerification, ...]
     interventions: tuple[Intervention, ...]
+    lasting: tuple[LastingEffect, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +269,8 @@ class ExecutionTrace:
 
     Args:
         head: what it is bound to.
-        outcome, result_tree: how it ended.
+        outcome: how it ended, with its result's tree or the paths of a conflict.
+        result_tree, conflict_paths: as well.
         started_us, ended_us: wall clock; not compared.
         nodes: in topological order.
         events: in trace order.
@@ -251,6 +285,7 @@ class ExecutionTrace:
     head: TraceHead
     outcome: RunOutcome
     result_tree: TreeId | None
+    conflict_paths: tuple[str, ...]
     started_us: int
     ended_us: int
     nodes: tuple[NodeId, ...]

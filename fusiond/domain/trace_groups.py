@@ -4,27 +4,37 @@ Called by `finalize` alone. Interrupted attempts are left out here as everywhere
 `StageEnd.interrupted` counts them.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
 
 from fusiond.domain.comparable import Attempts
+from fusiond.domain.digest import ZERO
 from fusiond.domain.evolve import replace
 from fusiond.domain.flow import FlowState, RunMode
 from fusiond.domain.ids import NodeId
-from fusiond.domain.steps.attempt import AttemptFrozen, RevisionRecorded, StageFinished
+from fusiond.domain.steps.attempt import AttemptFrozen, AttemptStarted, RevisionRecorded, StageFinished
 from fusiond.domain.steps.judgement import (
     ArbitrationDecided,
+    ArtifactsValidated,
     ProtectedGateJudged,
     UnitGateFinished,
     VerificationRecorded,
 )
-from fusiond.domain.steps.people import ApprovalDecided
+from fusiond.domain.steps.people import ApprovalDecided, ApprovalRequested
 from fusiond.domain.steps.record import Step
 from fusiond.domain.steps.run import ResumeCause, RunCancelled, RunResumed, RunStarted
-from fusiond.domain.steps.turn import EntropyUsed, ToolCalled, ToolReturned
+from fusiond.domain.steps.turn import (
+    EffectClass,
+    EntropyUsed,
+    Locality,
+    ToolCalled,
+    ToolReturned,
+    ViolationRecorded,
+)
 from fusiond.domain.trace import (
     EntropyUse,
     Intervention,
+    LastingEffect,
     RecordGroups,
     StageEnd,
     ToolInvocation,
@@ -35,10 +45,7 @@ from fusiond.domain.trace import (
     TracedVerification,
     Uncertifiable,
 )
-
-R = TypeVar(
-    "R", TracedArtifact, TracedRevision, TracedGate, TracedReceipt, ToolInvocation, TracedVerification
-)
+from fusiond.domain.verification import Arbitration, VerificationResult
 
 Placed = tuple[NodeId, int, Step]
 """A step of a comparable attempt: its node, the attempt's comparable number, itself."""
@@ -54,13 +61,14 @@ def groups_of(
     return RecordGroups(
         stages=tuple(_stage_ends(steps, attempts, nodes, needs)),
         artifacts=tuple(each for place in placed for each in _artifacts(*place)),
-        revisions=tuple(each for place in placed for each in _revisions(*place)),
+        revisions=tuple(_revisions(placed)),
         gates=tuple(each for place in placed for each in _gates(*place)),
         receipts=tuple(each for place in placed for each in _receipts(*place)),
         tools=tuple(_tools(placed)),
         entropy=tuple(_entropy(steps, attempts, order)),
         verifications=tuple(_verifications(placed)),
-        interventions=tuple(_interventions(steps)),
+        interventions=tuple(_interventions(steps, attempts, order)),
+        lasting=tuple(_lasting(steps, attempts, order)),
     )
 
 
@@ -88,6 +96,9 @@ def _stage_ends(
                 node=node,
                 needs=needs[node],
                 outcome=end.outcome,
+                block=end.block,
+                dependency=end.dependency,
+                conflict_paths=end.conflict_paths,
                 attempt=attempts.number(node, end.attempt) or 0,
                 interrupted=attempts.interrupted.get(node, 0),
             )
@@ -107,15 +118,32 @@ def _artifacts(node: NodeId, attempt: int, step: Step) -> Iterator[TracedArtifac
             )
 
 
-def _revisions(node: NodeId, attempt: int, step: Step) -> Iterator[TracedRevision]:
-    if isinstance(step.payload, RevisionRecorded):
-        yield TracedRevision(
-            node=node,
-            attempt=attempt,
-            round=step.payload.round,
-            tree=step.payload.tree,
-            outputs=step.payload.outputs,
-        )
+def _revisions(placed: Sequence[Placed]) -> Iterator[TracedRevision]:
+    frozen = {
+        (node, attempt): step.payload.tree
+        for node, attempt, step in placed
+        if isinstance(step.payload, AttemptFrozen)
+    }
+    last = {
+        (node, attempt): step.payload.round
+        for node, attempt, step in placed
+        if isinstance(step.payload, RevisionRecorded)
+    }
+    for node, attempt, step in placed:
+        place = (node, attempt)
+        match step.payload:
+            case AttemptStarted() as started:
+                when, tree, outputs, number = "at the start", started.start_tree, ZERO, 0
+            case RevisionRecorded() as recorded:
+                number = recorded.round
+                when, tree, outputs = f"before round {number}", recorded.tree, recorded.outputs
+            case ArtifactsValidated() as validated:
+                number = validated.round
+                when, tree, outputs = f"after round {number}", validated.tree, validated.outputs
+            case _:
+                continue
+        kept = place in frozen and number == last.get(place)
+        yield TracedRevision(node=node, attempt=attempt, when=when, tree=tree, outputs=outputs, frozen=kept)
 
 
 def _gates(node: NodeId, attempt: int, step: Step) -> Iterator[TracedGate]:
@@ -147,13 +175,15 @@ def _receipts(node: NodeId, attempt: int, step: Step) -> Iterator[TracedReceipt]
 
 def _tools(placed: Iterable[Placed]) -> Iterator[ToolInvocation]:
     found: dict[tuple[NodeId, int, int], ToolInvocation] = {}
+    counts: Counter[tuple[NodeId, int]] = Counter()
     for node, attempt, step in placed:
         match step.payload:
             case ToolCalled() as called:
+                counts[node, attempt] += 1
                 found[node, attempt, called.call] = ToolInvocation(
                     node=node,
                     attempt=attempt,
-                    call=called.call,
+                    call=counts[node, attempt],
                     tool=called.tool,
                     effect=called.effect,
                     locality=called.locality,
@@ -186,33 +216,83 @@ def _entropy(steps: Iterable[Step], attempts: Attempts, order: Mapping[NodeId, i
     return iter(uses)
 
 
-def _verifications(placed: Iterable[Placed]) -> Iterator[TracedVerification]:
-    found: dict[tuple[NodeId, int], TracedVerification] = {}
+def _verifications(placed: Sequence[Placed]) -> Iterator[TracedVerification]:
+    results: dict[tuple[NodeId, int], list[VerificationResult]] = {}
+    decisions: dict[tuple[NodeId, int], list[Arbitration]] = {}
     for node, attempt, step in placed:
-        empty = TracedVerification(node=node, attempt=attempt, results=(), arbitration=None)
         match step.payload:
             case VerificationRecorded() as recorded:
-                so_far = found.get((node, attempt), empty)
-                found[node, attempt] = replace(so_far, results=(*so_far.results, recorded.result))
+                results.setdefault((node, attempt), []).append(recorded.result)
             case ArbitrationDecided() as decided:
-                so_far = found.get((node, attempt), empty)
-                found[node, attempt] = replace(so_far, arbitration=decided.arbitration)
+                decisions.setdefault((node, attempt), []).append(decided.arbitration)
             case _:
                 pass
-    return iter(found.values())
+    for node, attempt in dict.fromkeys((node, attempt) for node, attempt, _ in placed):
+        place = (node, attempt)
+        if place in results or place in decisions:
+            yield TracedVerification(
+                node=node,
+                attempt=attempt,
+                results=tuple(results.get(place, ())),
+                arbitrations=tuple(decisions.get(place, ())),
+            )
 
 
-def _interventions(steps: Iterable[Step]) -> Iterator[Intervention]:
+def _interventions(
+    steps: Iterable[Step], attempts: Attempts, order: Mapping[NodeId, int]
+) -> Iterator[Intervention]:
+    """Yield what people decided, in trace order; what they said in an interrupted attempt was asked again."""
+    asked = {
+        step.payload.request: step.payload for step in steps if isinstance(step.payload, ApprovalRequested)
+    }
+    found: list[tuple[int, int, Intervention]] = []
+    for step in steps:
+        what = _decided(step, asked)
+        number = attempts.number(step.node, step.attempt)
+        if what and number is not None:
+            place = -1 if step.node is None else order[step.node]
+            found.append((place, number, Intervention(node=step.node, kind=step.kind, what=what)))
+    found.sort(key=lambda each: each[:2])
+    return iter([each for _, _, each in found])
+
+
+def _decided(step: Step, asked: Mapping[int, ApprovalRequested]) -> str:
+    match step.payload:
+        case ApprovalDecided() as said:
+            question = asked.get(said.request)
+            about = "" if question is None else f" {question.subject} by rule {question.rule}"
+            return f"{said.decision}{about}, shown {said.shown}, assurance {said.assurance}"
+        case RunResumed(cause=ResumeCause.PERSON) as resumed:
+            added = (
+                resumed.added_wall_clock_us,
+                resumed.added_tokens,
+                resumed.added_cost_uusd,
+                resumed.added_tool_calls,
+            )
+            return f"resumed, adding {' '.join(map(str, added))} (us, tokens, uUSD, calls)"
+        case RunCancelled():
+            return "cancelled"
+        case _:
+            return ""
+
+
+def _lasting(
+    steps: Iterable[Step], attempts: Attempts, order: Mapping[NodeId, int]
+) -> Iterator[LastingEffect]:
+    found: list[LastingEffect] = []
     for step in steps:
         match step.payload:
-            case ApprovalDecided() as decided:
-                yield Intervention(node=step.node, kind=step.kind, what=decided.decision.value)
-            case RunResumed(cause=ResumeCause.PERSON):
-                yield Intervention(node=None, kind=step.kind, what="resumed")
-            case RunCancelled():
-                yield Intervention(node=None, kind=step.kind, what="cancelled")
+            case ViolationRecorded() as violation:
+                what = violation.rule
+            case ToolCalled(locality=Locality.EXTERNAL) as called if called.effect is not EffectClass.READ:
+                what = f"{called.effect} {called.tool} {called.arguments}"
             case _:
-                pass
+                continue
+        if step.node is not None:
+            number = attempts.number(step.node, step.attempt) or 0
+            found.append(LastingEffect(node=step.node, attempt=number, kind=step.kind, what=what))
+    found.sort(key=lambda each: (order[each.node], each.attempt))
+    return iter(found)
 
 
 def without_ids(groups: RecordGroups) -> RecordGroups:
@@ -220,25 +300,29 @@ def without_ids(groups: RecordGroups) -> RecordGroups:
     return replace(
         groups,
         stages=tuple(replace(each, interrupted=0) for each in groups.stages),
+        revisions=tuple(
+            replace(each, outputs=ZERO, frozen=False) if each.frozen else each for each in groups.revisions
+        ),
         receipts=tuple(replace(each, receipt=each.packet) for each in groups.receipts),
         verifications=tuple(
             replace(
                 each,
                 results=tuple(replace(result, artifacts_checked=()) for result in each.results),
-                arbitration=None if each.arbitration is None else replace(each.arbitration, targets=()),
+                arbitrations=tuple(replace(decided, targets=()) for decided in each.arbitrations),
             )
             for each in groups.verifications
         ),
     )
 
 
-def non_certifiable(started: RunStarted, uses: Iterable[EntropyUse]) -> tuple[Uncertifiable, ...]:
-    """Return why the trace cannot be certified, as far as its own steps say."""
+def non_certifiable(started: RunStarted, steps: Iterable[Step]) -> tuple[Uncertifiable, ...]:
+    """Return why the trace cannot be certified, as far as its own steps say, interrupted attempts included."""
     found: list[Uncertifiable] = []
     if started.mode is RunMode.UNSAFE:
         found.append(Uncertifiable.UNSAFE_MODE)
     if started.flow_state is not FlowState.FROZEN:
         found.append(Uncertifiable.FLOW_NOT_FROZEN)
-    if any(use.source not in started.entropy.sources for use in uses):
+    used = {step.payload.source for step in steps if isinstance(step.payload, EntropyUsed)}
+    if used - set(started.entropy.sources):
         found.append(Uncertifiable.UNDECLARED_SOURCE)
     return tuple(found)

@@ -7,6 +7,7 @@ rebuild from the ledger.
 """
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Sequence
 
 from fusiond.domain.digest import Content
@@ -19,6 +20,8 @@ from fusiond.domain.state import RunState
 from fusiond.domain.steps.record import NewStep
 from fusiond.execution.services import OnAppend
 from fusiond.ports.ledger import AppendBatch, Ledger
+
+logger = logging.getLogger(__name__)
 
 READ_CHUNK = 1_000
 """Steps read at once while loading."""
@@ -128,4 +131,11 @@ class _Uncancelled(asyncio.Task[None]):
 
 
 async def _uncancelled(commit: Coroutine[None, None, None]) -> None:
-    await _Uncancelled(commit)
+    task = _Uncancelled(commit)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if task.done() and (error := task.exception()) is not None:
+            # The caller hears of its cancellation alone.
+            logger.warning("not recorded for a cancelled caller: %s", error)
+        raise

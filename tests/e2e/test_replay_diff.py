@@ -1,6 +1,9 @@
 """`fusion replay diff` on real runs: what is the same, what is not, and what cannot be judged."""
 
+import os
+import signal
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,7 @@ from fusiond.codec.steps import StoredStep, step_hash
 from fusiond.domain.errors import InvalidError, NotFoundError
 from fusiond.domain.version import PRODUCT_VERSION
 from tests.e2e.shell import Shell
+from tests.waiting import wait_until
 
 CLOCK = """\
 flow: clock
@@ -24,6 +28,15 @@ nodes:
     inputs: {{stamp: stamp.stamp}}
     run: cp "$FUSION_INPUTS/stamp" "$FUSION_OUTPUTS/copy.txt"
     outputs: {{copy: {{path: copy.txt}}}}
+"""
+GATED = """\
+flow: gated
+nodes:
+  build:
+    run: echo made > "$FUSION_OUTPUTS/made.txt"
+    outputs: {made: {path: made.txt}}
+    gates:
+      - echo begun >> "$FUSION_SESSION/begun"; until test -e "$FUSION_SESSION/go"; do sleep 0.05; done
 """
 BOUNDED = "determinism: bounded\nreplay: {mode: bounded, acceptability: invariant_preserving}"
 STATISTICAL = "determinism: bounded\nreplay: {mode: bounded, acceptability: statistically_bounded}"
@@ -58,6 +71,43 @@ def test_two_runs_of_an_example_are_acceptable_under_strict(own_shell: Shell) ->
     document = own_shell.document("replay", "diff", first, second)
     assert (document["verdict"], document["differences"]) == ("acceptable", [])
     assert (document["expected"], document["observed"]) == (first, second)
+
+
+def test_a_run_that_was_killed_and_drained_is_the_same_run(own_shell: Shell) -> None:
+    own_shell.repository({"fusion.yaml": QUICK})
+    own_shell.fusion("init")
+    flow = own_shell.flow("gated", GATED)
+    undisturbed, stopped = (_waiting(own_shell, flow) for _ in range(2))
+    _let_go(own_shell, undisturbed)
+    pid = int(own_shell.document("daemon", "status")["pid"])
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "end of the daemon")
+    own_shell.fusion("ls")
+    wait_until(lambda: _gates(own_shell, stopped) == 2, "the gate again")
+    own_shell.fusion("daemon", "stop")
+    own_shell.fusion("ls")
+    wait_until(lambda: _gates(own_shell, stopped) == 3, "the gate once more")
+    _let_go(own_shell, stopped)
+    said = own_shell.fusion("replay", "diff", undisturbed, stopped).out
+    assert said.startswith("✓ acceptable  (strict, exact_match)")
+
+
+def _waiting(shell: Shell, flow: str) -> str:
+    """Start a run and return it when its gate waits."""
+    run = str(shell.document("run", flow, "--detach")["run"])
+    wait_until(lambda: _gates(shell, run) == 1, "the gate")
+    return run
+
+
+def _gates(shell: Shell, run: str) -> int:
+    """Return how often the run's gate has begun."""
+    begun = [*shell.home.glob(f"state/fusion/worktrees/*/{run}.build/attempt-1/session/begun")]
+    return len(begun[0].read_text().splitlines()) if begun else 0
+
+
+def _let_go(shell: Shell, run: str) -> None:
+    (shell.session_of(run, "build") / "go").touch()
+    wait_until(lambda: shell.document("show", run)["summary"]["status"] == "succeeded", "end of the run")
 
 
 def test_a_clock_in_an_artifact_is_found_to_the_line(place: Shell) -> None:

@@ -207,9 +207,10 @@ def tool_called(call: int, locality: Locality = Locality.LOCAL) -> ToolCalled:
 
 def tool_returned(call: int, outcome: ProcessOutcome = ProcessOutcome.PASSED) -> ToolReturned:
     """Return the end of a node's command."""
+    outcomes = {ProcessOutcome.PASSED: CallOutcome.OK, ProcessOutcome.CANCELLED: CallOutcome.CANCELLED}
     return ToolReturned(
         call=call,
-        outcome=CallOutcome.OK if outcome is ProcessOutcome.PASSED else CallOutcome.FAILED,
+        outcome=outcomes.get(outcome, CallOutcome.FAILED),
         process=outcome,
         exit_code=_exit_code(outcome),
         signal=9 if outcome is ProcessOutcome.SIGNALLED else None,

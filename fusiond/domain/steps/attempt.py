@@ -49,6 +49,10 @@ class AttemptFailure(StrEnum):
     VERIFICATION = "verification"
 
 
+UNCOUNTED = frozenset({AttemptFailure.INTERRUPTED, AttemptFailure.WORKSPACE_LOST})
+"""Failures that are a restart's doing: they spend no attempt of the flow's, and no comparison sees them."""
+
+
 class BlockReason(StrEnum):
     """Why a stage is blocked rather than failed."""
 

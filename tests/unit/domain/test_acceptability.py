@@ -38,7 +38,10 @@ human_intervention   U U U
 arbitration          U U U
 claim_overlap        U U U
 contradictions       U U U
-gate_verdict         U U W
+gate_verdict         U U U
+protected_verdict    U U U
+tool_decision        U U U
+lasting_effect       U U U
 event_payload        U W W
 event_order          U U W
 event_set            U U W

@@ -19,7 +19,8 @@ from tests.unit.codec.step_documents import sealed
 
 # By hand: fields marked `Compared` whose value is still not compared here, and why.
 #   code and outputs are compared as revisions and artifacts, an input by the stage it comes from;
-#   ids of artifacts hold the run's id; numbers of attempts and requests depend on crashes and interleaving.
+#   ids of artifacts hold the run's id; numbers of attempts, turns, calls, requests and reservations
+#   depend on crashes and interleaving, and the order of events says what they would.
 NEUTRALISED = {
     StepKind.ATTEMPT_STARTED: {"start_tree", "inputs[].attempt", "inputs[].digest"},
     StepKind.REVISION_RECORDED: {"tree", "outputs"},
@@ -29,12 +30,25 @@ NEUTRALISED = {
     StepKind.VERIFICATION_RECORDED: {"result.artifacts_checked"},
     StepKind.ARBITRATION_DECIDED: {"arbitration.targets"},
     StepKind.RUN_FINISHED: {"result_tree"},
+    StepKind.TURN_STARTED: {"turn"},
+    StepKind.PLANNED: {"turn"},
+    StepKind.TOOL_GATE_DECIDED: {"call"},
+    StepKind.TOOL_CALLED: {"call"},
+    StepKind.TOOL_RETURNED: {"call"},
+    StepKind.EFFECT_UNKNOWN: {"call"},
+    StepKind.BUDGET_RESERVED: {"reservation"},
+    StepKind.BUDGET_RECONCILED: {"reservation"},
     StepKind.APPROVAL_REQUESTED: {"request"},
     StepKind.APPROVAL_DECIDED: {"request"},
     StepKind.APPROVAL_EXPIRED: {"request"},
     StepKind.APPROVAL_WITHDRAWN: {"request"},
 }
-JUDGING = {StepKind.UNIT_GATE_FINISHED, StepKind.PROTECTED_GATE_JUDGED, StepKind.ARBITRATION_DECIDED}
+JUDGING = {
+    StepKind.UNIT_GATE_FINISHED,
+    StepKind.PROTECTED_GATE_JUDGED,
+    StepKind.ARBITRATION_DECIDED,
+    StepKind.TOOL_GATE_DECIDED,
+}
 NODE = NodeId("build")
 COUNTED = Attempts(numbers={(NODE, AttemptNumber(2)): 1}, interrupted={NODE: 1})
 

@@ -42,6 +42,29 @@ class _Single:
     only: float
 
 
+class _Clashing:
+    items: tuple[int, ...] = field(default_factory=tuple)
+    default_items: object = 5
+    new_items: object = list
+    put_items: str = "x"
+
+
+class _Hashed:
+    one: int
+    two: Any = field(hash=False, default=2)
+    three: int = field(compare=False, hash=True, default=3)
+
+
+class _Unhashable:
+    __hash__ = None  # type: ignore[assignment]
+    one: int
+
+
+class _Private:
+    one: int
+    _two: int = 2
+
+
 class _Empty:
     pass
 
@@ -59,7 +82,7 @@ class _Spoken:
         return 1
 
 
-PLAIN = (_Wide, _Checked, _Single, _Empty, _Spoken)
+PLAIN = (_Wide, _Checked, _Single, _Empty, _Spoken, _Clashing, _Hashed, _Private)
 OPTIONS = ({"kw_only": True}, {"kw_only": False})
 
 
@@ -97,7 +120,25 @@ def test_class_looks_the_same(plain: type, options: dict[str, bool]) -> None:
 @given(
     values=st.lists(st.integers(0, 3) | st.text(max_size=2), max_size=4),
     named=st.dictionaries(
-        st.sampled_from(["run", "seq", "node", "refs", "made", "hidden", "counted", "one", "two", "only"]),
+        st.sampled_from(
+            [
+                "run",
+                "seq",
+                "node",
+                "refs",
+                "made",
+                "hidden",
+                "counted",
+                "one",
+                "two",
+                "only",
+                "items",
+                "default_items",
+                "new_items",
+                "put_items",
+                "_two",
+            ]
+        ),
         st.integers(0, 3) | st.text(max_size=2),
         max_size=4,
     ),
@@ -118,6 +159,26 @@ def test_equality_is_of_compared_fields_and_of_one_class(seq: int) -> None:
         one = make(run="a", seq=1, ignored=1)
         assert (one == make(run="a", seq=seq, ignored=2)) is (seq == 1)
     assert ours(run="a", seq=1) != theirs(run="a", seq=1)
+
+
+def test_what_the_library_refuses_is_refused_in_its_words() -> None:
+    class Disordered:
+        one: int = 1
+        two: int
+
+    class Thawed:
+        one: int
+
+        def __setattr__(self, name: str, value: object) -> None: ...
+
+    for plain in (Disordered, Thawed):
+        for make in (dataclasses.dataclass, fast):
+            with pytest.raises(TypeError) as caught:
+                make(_copied(plain), frozen=True, slots=True)
+            assert ("non-default argument" in str(caught.value)) is (plain is Disordered)
+    for made in both(_Unhashable):
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(made(1))
 
 
 def test_defaults_are_made_anew() -> None:

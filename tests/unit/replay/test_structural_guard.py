@@ -20,7 +20,7 @@ from fusiond.domain.replay_policy import (
 from fusiond.domain.trace import TraceHead
 from replay.guard import CONTRACT, NAMED, NOT_COMPARED, SCALARS, head_differences
 from tests.fakes.finished_runs import simple
-from tests.fakes.payloads import digest, limits, tree
+from tests.fakes.payloads import digest, limits, plan, tree
 
 HEAD: TraceHead = simple().head
 
@@ -41,6 +41,8 @@ CHANGES: list[tuple[dict[str, object], DifferenceKind, str]] = [
     ),
     ({"base_tree": tree("other")}, DifferenceKind.BASE_REVISION, "base_tree"),
     ({"resolver": "2"}, DifferenceKind.ENVIRONMENT, "resolver"),
+    ({"missing_toolchains": ("go",)}, DifferenceKind.ENVIRONMENT, "missing_toolchains"),
+    ({"stages": (plan("other"),)}, DifferenceKind.PLAN, "stages"),
     ({"replay": ReplayContract(mode=ReplayMode.BOUNDED)}, DifferenceKind.ACCEPTABILITY, "mode"),
     (
         {"replay": ReplayContract(acceptability=Acceptability.INVARIANT_PRESERVING)},
