@@ -4,7 +4,8 @@ from fusiond.domain.acceptability import judge, tightened_acceptability, tighten
 from fusiond.domain.errors import CorruptError
 from fusiond.domain.replay_policy import Acceptability, ReplayMode
 from fusiond.domain.trace import ExecutionTrace
-from replay.compare import Alike, differences, explained, same_bytes
+from replay.causes import explained
+from replay.compare import Alike, differences, same_bytes
 from replay.guard import head_differences
 from replay.report import Report
 

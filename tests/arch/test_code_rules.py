@@ -18,6 +18,7 @@ CALCULATING = (
     "replay.check",
     "replay.report",
     "replay.lines",
+    "replay.causes",
     "fusion_tui.view",
 )
 LAUNCHER = "fusiond.sandbox.inside"
