@@ -13,7 +13,7 @@ from fusiond.domain.ids import AttemptNumber, NodeId
 from fusiond.domain.records import dataclass
 from fusiond.domain.steps.judgement import ArtifactsValidated, UnitGateFinished, UnitGateStarted
 from fusiond.domain.steps.record import Step
-from fusiond.domain.steps.turn import CallOutcome, ToolCalled, ToolReturned, TurnStarted
+from fusiond.domain.steps.turn import CallOutcome, Locality, ToolCalled, ToolReturned, TurnStarted
 
 Place = tuple[NodeId | None, AttemptNumber | None]
 
@@ -52,8 +52,9 @@ def _after(begun: _Begun, step: Step, dropped: set[int]) -> _Begun:
             if begun.cancelled:
                 dropped.update(begun.turn)
             return _Begun(turn=(step.seq,))
-        case ToolCalled():
-            # Of a turn of many calls the earlier ones were no command's: it is kept whole.
+        case ToolCalled(locality=Locality.LOCAL):
+            # Of a turn of many calls the earlier ones were no command's: it is kept whole, and so is
+            # one that reached outside: a restart does not take that back.
             return _Begun(turn=_longer(begun, step, 1))
         case ToolReturned(outcome=outcome):
             turn = _longer(begun, step, 2)

@@ -21,7 +21,7 @@ from fusiond.domain.steps.attempt import (
     StageFinished,
     StageOutcome,
 )
-from fusiond.domain.steps.judgement import VerificationRecorded
+from fusiond.domain.steps.judgement import GateVerdict, VerificationRecorded
 from fusiond.domain.steps.people import ApprovalDecided, ApprovalDecision, ApprovalRequested, Assurance
 from fusiond.domain.steps.record import Payload
 from fusiond.domain.steps.run import ParkReason, ResumeCause, RunOutcome, RunParked, RunResumed
@@ -38,7 +38,8 @@ from fusiond.domain.steps.turn import (
     Verdict,
     ViolationRecorded,
 )
-from fusiond.domain.trace import ExecutionTrace, Uncertifiable
+from fusiond.domain.trace import ExecutionTrace, TracedReceipt, Uncertifiable
+from fusiond.domain.verification import VerificationStatus
 from replay.check import compare_traces
 from tests.fakes.chains import Chain
 from tests.fakes.finished_runs import BUILD_THEN_TEST, artifact, begun, finished, passed, started
@@ -235,6 +236,49 @@ def test_exit_codes_of_one_verdict_only_warn_where_content_may_differ() -> None:
     assert report.verdict is ReplayVerdict.ACCEPTABLE_WITH_WARNINGS
 
 
+def _receipt(level: str) -> TracedReceipt:
+    return TracedReceipt(
+        node=plan().node,
+        attempt=1,
+        gate="protected",
+        packet=digest("packet"),
+        verdict=GateVerdict.PASSED,
+        reason="",
+        level=level,
+        receipt=digest("receipt"),
+    )
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_level_of_a_receipt_blocks(contract: str) -> None:
+    trace = run(lambda *_: None, 0, CONTRACTS[contract])
+    one, other = (
+        replace(trace, groups=replace(trace.groups, receipts=(_receipt(level),))) for level in ("L3", "L1")
+    )
+    report = compare_traces(one, other)
+    assert [each.kind for each in report.differences] == [DifferenceKind.PROTECTED_VERDICT]
+    assert report.verdict is ReplayVerdict.UNACCEPTABLE
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_paths_of_a_conflict_block(contract: str) -> None:
+    trace = run(lambda *_: None, 0, CONTRACTS[contract])
+    one, other = (replace(trace, conflict_paths=(path,)) for path in ("a", "b"))
+    assert compare_traces(one, other).verdict is ReplayVerdict.UNACCEPTABLE
+
+
+@pytest.mark.parametrize("contract", ["strict", "invariant"])
+def test_every_arbitration_of_an_attempt_is_compared(contract: str) -> None:
+    trace = run(lambda *_: None, 0, CONTRACTS[contract])
+    [verified] = trace.groups.verifications
+    first = arbitration_decided(VerificationStatus.ESCALATE).arbitration
+    twice = replace(verified, arbitrations=(first, *verified.arbitrations))
+    other = replace(trace, groups=replace(trace.groups, verifications=(twice,)))
+    report = compare_traces(trace, other)
+    assert [each.kind for each in report.differences] == [DifferenceKind.ARBITRATION]
+    assert report.verdict is ReplayVerdict.UNACCEPTABLE
+
+
 # What an interrupted attempt did and its worktree does not take back.
 
 
@@ -260,6 +304,29 @@ def test_external_write_and_violation_of_an_interrupted_attempt_are_seen() -> No
     one, other = (run(change, which, CONTRACTS["statistical"]) for which in (0, 1))
     report = compare_traces(one, other)
     assert {each.kind for each in report.differences} == {DifferenceKind.LASTING_EFFECT}
+    assert report.verdict is ReplayVerdict.UNACCEPTABLE
+
+
+def test_external_write_of_a_drained_turn_is_seen() -> None:
+    def change(chain: Chain, which: int) -> None:
+        chain.of_stage("build", 1, attempt_started(), turn_started(1))
+        turn = 1
+        if which:
+            paid = ToolCalled(
+                call=1,
+                tool="pay",
+                effect=EffectClass.FINANCIAL,
+                locality=Locality.EXTERNAL,
+                arguments=digest("a"),
+            )
+            chain.of_stage("build", 1, paid, tool_returned(1, ProcessOutcome.CANCELLED), turn_started(2))
+            turn = 2
+        chain.of_stage("build", 1, tool_called(turn), tool_returned(turn, ProcessOutcome.FAILED))
+        failing(chain)
+
+    one, other = (run(change, which, CONTRACTS["statistical"]) for which in (0, 1))
+    report = compare_traces(one, other)
+    assert DifferenceKind.LASTING_EFFECT in {each.kind for each in report.differences}
     assert report.verdict is ReplayVerdict.UNACCEPTABLE
 
 
